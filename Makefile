@@ -1,0 +1,79 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help run test test-fast check bench status lock clean
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+BIN := .venv/bin
+RUN_STAMP := .venv/.run-stamp
+DEV_STAMP := .venv/.dev-stamp
+
+# Our environment is whole by its lock: a version check of pip itself only costs a request.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(RUN_STAMP) ## set up and start the server (ARGS="--port 8377 ...")
+	@exec $(BIN)/previously serve $(ARGS)
+
+test: check ## set up, check, and run every test with coverage
+	$(BIN)/pytest -n 2 --cov --cov-report=term $(ARGS)
+
+test-fast: $(DEV_STAMP) ## run the tests that are not marked slow
+	$(BIN)/pytest -n 2 -m "not slow" $(ARGS)
+
+check: $(DEV_STAMP) ## lint, format, types, import contracts, requirement status
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python tools/requirements_status.py --check
+
+bench: $(DEV_STAMP) ## run the benchmarks (NAME=turn runs bench/turn.py only)
+	@for file in $(if $(NAME),bench/$(NAME).py,$(sort $(wildcard bench/*.py))); do \
+	  echo "== $$file"; $(BIN)/python "$$file" $(ARGS) || exit 1; \
+	done
+
+status: $(DEV_STAMP) ## renew docs/requirements-status.md from the tests
+	$(BIN)/python tools/requirements_status.py
+
+# LOCK_ARGS=--upgrade takes newer versions; without it only what pyproject.toml demands moves.
+COMPILE = CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet \
+  --generate-hashes --strip-extras --allow-unsafe --no-emit-options $(LOCK_ARGS)
+
+lock: .venv-lock/.stamp ## renew requirements/*.txt (LOCK_ARGS=--upgrade for newer versions)
+	$(COMPILE) pyproject.toml requirements/build.in -o requirements/run.txt
+	$(COMPILE) --extra dev -c requirements/run.txt \
+	  pyproject.toml requirements/build.in -o requirements/dev.txt
+
+clean: ## remove environments, caches and build output
+	rm -rf .venv .venv-lock build dist htmlcov .coverage .coverage.* \
+	  .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define need_python
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "Previously needs Python 3.11 or newer, and there is no '$(PYTHON)' here." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Previously needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)." \
+	    "Name another one: make run PYTHON=python3.12" >&2; exit 1; }
+endef
+
+$(RUN_STAMP): requirements/run.txt pyproject.toml
+	$(need_python)
+	@echo "Setting up .venv (once; takes a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --require-hashes -r requirements/run.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv-lock/.stamp:
+	$(need_python)
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/pip install --quiet --upgrade pip pip-tools==7.6.2
+	@touch $@

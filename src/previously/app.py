@@ -1,0 +1,95 @@
+"""Composition root: the only place that picks concrete classes, the clock and the environment."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from previously.engine import Engine
+from previously.errors import BadInput, ChatNotFound
+from previously.llm import Llm
+from previously.llm.extractive import Extractive
+from previously.runner import Runner
+from previously.service import Service
+from previously.settings import from_environment
+from previously.store.sql import SqlStore
+from previously.store.sqlite import SqliteDatabase
+
+DATABASE_NAME = "previously.db"
+
+
+def clock_ms() -> int:
+    """Now, in UTC epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def environment(name: str) -> str | None:
+    """PREVIOUSLY_<name>, if it is set to anything."""
+    return os.environ.get(f"PREVIOUSLY_{name}") or None
+
+
+def data_folder() -> Path:
+    """Where everything lives unless a command says otherwise."""
+    chosen = environment("DATA")
+    if chosen:
+        return Path(chosen)
+    shared = os.environ.get("XDG_DATA_HOME")
+    return (Path(shared) if shared else Path.home() / ".local" / "share") / "previously"
+
+
+def database_path(database: str | None = None, data: str | None = None) -> Path:
+    """The SQLite file that these options mean."""
+    chosen = database or (None if data else environment("DATABASE"))
+    if chosen is None:
+        return (Path(data) if data else data_folder()) / DATABASE_NAME
+    if "://" in chosen and not chosen.startswith("sqlite:///"):
+        raise BadInput(f"cannot open {chosen.split('://')[0]}:// databases yet", field="database")
+    return Path(chosen.removeprefix("sqlite:///"))
+
+
+@dataclass(slots=True)
+class House:
+    """Everything that was built, and how it is taken down."""
+
+    service: Service
+    store: SqlStore
+    runner: Runner | None
+
+    async def close(self) -> None:
+        """Stop the background, then let go of the database."""
+        if self.runner is not None:
+            await self.runner.stop()
+        await self.store.close()
+
+
+def _open(path: Path, *, read_only: bool) -> SqliteDatabase:
+    if read_only and not path.exists():
+        raise ChatNotFound(f"there is no memory at {path} yet; `previously serve` makes one")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return SqliteDatabase(path, read_only=read_only)
+
+
+async def build(
+    path: Path,
+    *,
+    read_only: bool = False,
+    worker: bool = True,
+    llm: Llm | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> House:
+    """Open a memory: database, background work, use cases."""
+    database = _open(path, read_only=read_only)
+    base = {**from_environment(os.environ), **(settings or {})}
+    store = SqlStore(database, clock_ms, base)
+    runner = None
+    if worker and not read_only:
+        engine = Engine(llm or Extractive(), store, await store.secret())
+        runner = Runner(store, engine, f"w-{uuid.uuid4().hex[:12]}", random.random)
+        await runner.start()
+    return House(Service(store, runner, clock_ms), store, runner)

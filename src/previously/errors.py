@@ -1,0 +1,93 @@
+"""Every exception of this package, typed by what the caller does next.
+
+PreviouslyError
+├── UserError              tell the user; trying again changes nothing
+│   ├── BadInput           an argument, a request or a setting is wrong; names the field
+│   ├── ChatNotFound
+│   ├── StoreLocked        another process has the database open for writing
+│   ├── SchemaTooNew       the database was written by a newer version
+│   ├── ReadOnly           the memory was opened for reading
+│   └── NotConfigured      a profile or an upstream is missing
+├── RetryError             try the same thing again later
+│   ├── ModelUnavailable   the model did not answer; `retry_after_s` if it said so
+│   └── StoreUnavailable   the database could not take the write (disk full, I/O error)
+├── AnswerError            the model answered, but not with a summary
+│   └── DraftRejected      says why; one re-ask, then the task has failed for now
+└── PlanAnewError          the world has moved on; plan again from stored state
+    ├── StaleDraft         a source changed while the model was writing
+    └── LeaseLost          another worker has taken over this chat
+"""
+
+from __future__ import annotations
+
+
+class PreviouslyError(Exception):
+    """Root of everything this package raises on purpose."""
+
+
+class UserError(PreviouslyError):
+    """Tell the user; trying again changes nothing."""
+
+
+class BadInput(UserError):
+    """An argument, request or setting is wrong. `field` names it where there is one."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ChatNotFound(UserError):
+    """No chat of this owner has this name."""
+
+
+class StoreLocked(UserError):
+    """Another process has the database open for writing."""
+
+
+class SchemaTooNew(UserError):
+    """The database was written by a newer version of this program."""
+
+
+class ReadOnly(UserError):
+    """The memory was opened for reading."""
+
+
+class NotConfigured(UserError):
+    """A profile or an upstream is missing."""
+
+
+class RetryError(PreviouslyError):
+    """Try the same thing again later."""
+
+
+class ModelUnavailable(RetryError):
+    """The model did not answer."""
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class StoreUnavailable(RetryError):
+    """The database could not take the write: disk full, I/O error."""
+
+
+class AnswerError(PreviouslyError):
+    """The model answered, but not with a summary."""
+
+
+class DraftRejected(AnswerError):
+    """What came back is no summary; the message says why."""
+
+
+class PlanAnewError(PreviouslyError):
+    """The world has moved on; plan again from stored state."""
+
+
+class StaleDraft(PlanAnewError):
+    """A source changed while the model was writing."""
+
+
+class LeaseLost(PlanAnewError):
+    """Another worker has taken over this chat."""

@@ -1,0 +1,124 @@
+"""When the tail is folded, and what the fold then shows. Pure: a decision, for others to store.
+
+Between two folds a prompt only grows at its end, so that the provider's cache keeps hitting. All
+that would change an earlier part waits for the next fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from previously.lanes.registry import LANES
+from previously.model import Fold, Item, Message, Snapshot, Summary, total_tokens
+from previously.settings import COVERS_SHARE, TAIL_SHARE, TAIL_SHARE_MAX
+from previously.text.turns import tail_start
+
+COLD_AFTER_MS = 600_000  # by then hosted prompt caches have forgotten a prefix
+
+STALE = "something it showed has changed"
+HIGH_MARK = "the tail reached its high mark"
+TOO_LARGE = "the tail outgrew its share of the budget"
+FIRST = "the first prompt at this budget"
+COLD = "the provider's cache had gone cold"
+
+
+def wanted(snapshot: Snapshot, room_tokens: int, now_ms: int) -> str | None:
+    """Why the fold should move now, if it should and something is there to gain.
+
+    `room_tokens` is the budget less what is fixed. Reads nothing but fold, tail and `covered_to`.
+    """
+    if snapshot.fold.version == 0:
+        return FIRST
+    return STALE if snapshot.fold.stale else _growth(snapshot, room_tokens, now_ms)
+
+
+def _growth(snapshot: Snapshot, room_tokens: int, now_ms: int) -> str | None:
+    tail, settings = snapshot.tail, snapshot.settings
+    start = tail_start(tail, settings.visible_floors, int(room_tokens * TAIL_SHARE))
+    gain = sum(1 for m in tail[:start] if m.pos <= snapshot.covered_to)
+    if gain == 0:
+        return None
+    if total_tokens(tail) > room_tokens * TAIL_SHARE_MAX:
+        return TOO_LARGE
+    if gain < max(1, settings.fold_every // 2):
+        return None
+    if len(tail) >= settings.high_mark:
+        return HIGH_MARK
+    return COLD if now_ms - tail[-2].created_at_ms > COLD_AFTER_MS else None
+
+
+def move(snapshot: Snapshot, room_tokens: int, reason: str) -> Snapshot:
+    """The snapshot under its next fold: the tail at its low mark, covers and raw holes before it.
+
+    Needs the backlog. A message leaves the tail only behind a valid cover, or stays as it is.
+    """
+    assert snapshot.backlog is not None
+    settings = snapshot.settings
+    index = tail_start(snapshot.tail, settings.visible_floors, int(room_tokens * TAIL_SHARE))
+    tail_pos = snapshot.tail[index].pos if snapshot.tail else snapshot.fold.tail_pos
+    tail_pos = min(tail_pos, _first_waiting(snapshot, tail_pos))
+    covers = LANES[snapshot.lane].covers(snapshot)
+    tail_pos = _whole_covers(covers, tail_pos)
+    before = _before(snapshot, covers, tail_pos)
+    kept = _newest_within(before, int(room_tokens * COVERS_SHARE))
+    left_out = len(kept) < len(before)
+    shown: tuple[Message | Summary, ...] = (
+        *(m for m in snapshot.backlog.standing if m.pos < tail_pos),
+        *kept,
+    )
+    fold = Fold(
+        key=snapshot.fold.key,
+        version=snapshot.fold.version + 1,
+        tail_pos=tail_pos,
+        from_pos=_first_pos(kept[0]) if left_out and kept else (tail_pos if left_out else 0),
+        items=tuple(map(Item.of, shown)),
+        room_tokens=room_tokens,
+        reason=reason,
+    )
+    tail = tuple(m for m in snapshot.tail if m.pos >= tail_pos)
+    return replace(snapshot, fold=fold, shown=shown, tail=tail)
+
+
+def _first_waiting(snapshot: Snapshot, tail_pos: int) -> int:
+    """The first message whose summary is still to come: it stays in the tail.
+
+    Single holes further back are carried along as they are.
+    """
+    waiting = (m.pos for m in snapshot.tail if m.pos > snapshot.covered_to and m.eligible)
+    return next(waiting, tail_pos)
+
+
+def _whole_covers(covers: Sequence[Summary], tail_pos: int) -> int:
+    """Pull the tail back to the start of a cover that would reach into it."""
+    for cover in reversed(covers):
+        if cover.first_pos < tail_pos <= cover.last_pos:
+            tail_pos = cover.first_pos
+    return tail_pos
+
+
+def _before(
+    snapshot: Snapshot, covers: Sequence[Summary], tail_pos: int
+) -> list[Message | Summary]:
+    """Covers, and messages that none stands for, in their order before the tail."""
+    assert snapshot.backlog is not None
+    chosen: list[Message | Summary] = [s for s in covers if s.last_pos < tail_pos]
+    oldest = min((_first_pos(x) for x in chosen), default=0)
+    for run in snapshot.backlog.uncovered.runs:
+        chosen += [m for m in run if m.pos < tail_pos and m.pos >= oldest]
+    return sorted(chosen, key=_first_pos)
+
+
+def _first_pos(thing: Message | Summary) -> int:
+    return thing.first_pos if isinstance(thing, Summary) else thing.pos
+
+
+def _newest_within(things: Sequence[Message | Summary], tokens_max: int) -> list[Message | Summary]:
+    kept: list[Message | Summary] = []
+    size = 0
+    for thing in reversed(things):
+        size += thing.tokens
+        if size > tokens_max:
+            break
+        kept.append(thing)
+    return kept[::-1]

@@ -1,0 +1,192 @@
+"""Extractive: a summary without a model, made of the material's own sentences and labelled so."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby, pairwise
+from math import sqrt
+from typing import NamedTuple
+
+from previously.measure import count_tokens, cut_to_tokens
+from previously.model import Ask, Reply
+from previously.text.sentences import sentences
+
+LABELS = {"zh": "【摘录】", "en": "[extract] "}
+
+# Weights, in the worth of one name. What a reader would miss most is what somebody promised or
+# ruled; a question is worth its answer, which stands elsewhere.
+_NAME = 2.0
+_NUMBER = 1.5
+_COMMITMENT = 4.0
+_OPENING = 1.0
+_QUESTION = -2.0
+_RARITY = 0.5
+_SIGNALS_MAX = 3  # of one kind per sentence: a list of names must not crowd out everything else
+
+_SENTENCE_CHARS_MAX = 160  # a longer one is taken clause by clause
+
+_WORD_CHARS_MIN = 4  # shorter words are mostly grammar
+
+_WIDE_FIRST = "\u2e80"
+_QUOTES_FIRST = "\u2018"  # and every wide character
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+_TERM = re.compile(rf"[^\W\d_{_HAN}][^\W_{_HAN}]*|[{_HAN}]+|\d+(?:[.,:/-]\d+)*")
+_COUNTED = re.compile("[零一二三四五六七八九十百千万两半]+[年月日号天夜周岁个次点分元块艘人只把本]")
+_TITLED = re.compile("[《「『“][^》」』”]{1,8}[》」』”]")
+_CLAUSE_END = re.compile(r"(?<=[，；：])|(?<=[,;:])\s")
+_WIDE_STOPS = frozenset("。！？；，：")
+_CLOSING = "」』”’)）】》]'*_~\""
+_NOT_WORD = re.compile(r"[\W_]+")
+_COMMITTED = re.compile(
+    r"\b(?:promis|swear|swor[en]|vow|oath|never|always|must|forb[ia]d|agreed|secret|remember"
+    r"|don't ever|not allowed|no one may|rules?\b|decided|owes?\b|allerg)"
+    "|答应|发誓|承诺|保证|约定|不要|必须|不许|不准|禁止|绝不|决不|永远|务必|一定要|记住|千万|规矩"
+    "|规则|秘密|誓言|决定|从不|别忘|欠",
+    re.IGNORECASE,
+)
+
+
+class _Piece(NamedTuple):
+    """One sentence that may be chosen."""
+
+    place: int
+    line: int
+    speaker: str
+    text: str
+    opens: bool  # it is the first that this speaker says
+
+
+def extract(lines: Sequence[tuple[str, str]], tokens_max: int, language: str) -> str:
+    """The sentences that carry most, in their order, one line per run of one speaker.
+
+    Behind its label the extract never has more tokens than the material; it is empty only if that
+    is blank. A limit too small for a sentence gets the beginning of the first one.
+    """
+    pieces = _pieces(lines)
+    if not pieces:
+        return ""
+    label = LABELS["zh" if language.startswith("zh") else "en"]
+    material = "\n".join(_headed(speaker, text) for speaker, text in lines)
+    room = min(tokens_max - count_tokens(label), count_tokens(material))
+    body = _written(pieces)
+    if count_tokens(body) > room:
+        body = _written(_chosen(pieces, room) or pieces[:1])
+    # What was chosen by its parts fits as a whole, but for a limit that nothing fits.
+    return cut_to_tokens(label + cut_to_tokens(body, room), tokens_max)
+
+
+def _pieces(lines: Sequence[tuple[str, str]]) -> list[_Piece]:
+    """Every sentence once, where it was first said."""
+    pieces: list[_Piece] = []
+    said: set[str] = set()
+    heard: set[str] = set()
+    for line, (speaker, text) in enumerate(lines):
+        for sentence in _short_sentences(text):
+            gist = _NOT_WORD.sub("", sentence).casefold() or sentence
+            if gist not in said:
+                said.add(gist)
+                pieces.append(_Piece(len(pieces), line, speaker, sentence, speaker not in heard))
+                heard.add(speaker)
+    return pieces
+
+
+def _short_sentences(text: str) -> Iterator[str]:
+    for sentence in sentences(text):
+        if len(sentence) <= _SENTENCE_CHARS_MAX:
+            yield sentence
+        else:
+            yield from filter(None, map(str.strip, _CLAUSE_END.split(sentence)))
+
+
+def _chosen(pieces: list[_Piece], room: int) -> list[_Piece]:
+    """The pieces that fit by their own counts, best first; of worthless ones at most one."""
+    tokens = [count_tokens(piece.text) for piece in pieces]
+    worth = _worth(pieces)
+    ranked = sorted(pieces, key=lambda piece: -worth[piece.place] / sqrt(tokens[piece.place]))
+    chosen: list[_Piece] = []
+    headed: set[int] = set()
+    for piece in ranked:
+        cost = tokens[piece.place]
+        if piece.line not in headed:
+            cost += count_tokens(_headed(piece.speaker, "")) + 1  # and the end of the line
+        if cost <= room and (worth[piece.place] > 0 or not chosen):
+            room -= cost
+            headed.add(piece.line)
+            chosen.append(piece)
+    return chosen
+
+
+def _worth(pieces: list[_Piece]) -> list[float]:
+    terms = [_TERM.findall(piece.text) for piece in pieces]
+    # A capital inside a sentence makes a name, also where the same word begins another sentence.
+    names = {term for found in terms for term in found[1:] if term[0].isupper() and len(term) > 1}
+    keys = [_keys(found) for found in terms]
+    spread = Counter(key for found in keys for key in found)
+    return [
+        _signals(piece, names.intersection(found), found)
+        + _RARITY * sum(1 / spread[key] for key in rare) / sqrt(len(rare) or 1)
+        for piece, found, rare in zip(pieces, terms, keys, strict=True)
+    ]
+
+
+def _signals(piece: _Piece, names: set[str], terms: list[str]) -> float:
+    """What can be seen in a sentence itself."""
+    text = piece.text
+    named = len(names) + len(_TITLED.findall(text))
+    counted = sum(term[0].isdigit() for term in terms) + len(_COUNTED.findall(text))
+    worth = _NAME * min(named, _SIGNALS_MAX) + _NUMBER * min(counted, _SIGNALS_MAX)
+    if _COMMITTED.search(text):
+        worth += _COMMITMENT
+    if piece.opens:
+        worth += _OPENING
+    if "?" in text[-3:] or "？" in text[-3:]:
+        worth += _QUESTION
+    return worth
+
+
+def _keys(terms: list[str]) -> set[str]:
+    """What a sentence is compared by: longer words, and pairs of Han characters."""
+    keys: set[str] = set()
+    for term in terms:
+        if term[0] >= _WIDE_FIRST:
+            keys.update(map(str.__add__, term, term[1:]))
+        elif len(term) >= _WORD_CHARS_MIN:
+            keys.add(term.lower())
+    return keys
+
+
+def _written(pieces: list[_Piece]) -> str:
+    runs = groupby(sorted(pieces), key=lambda piece: piece.speaker)
+    return "\n".join(
+        _headed(speaker, _joined([piece.text for piece in run])) for speaker, run in runs
+    )
+
+
+def _joined(texts: list[str]) -> str:
+    blanks = [_blank(before, after) for before, after in pairwise(texts)]
+    return "".join(chain.from_iterable(zip(texts, [*blanks, ""], strict=True)))
+
+
+def _blank(before: str, after: str) -> str:
+    """None where the material had none: Chinese writes on behind a stop."""
+    stopped = before.rstrip(_CLOSING)[-1:] in _WIDE_STOPS
+    mixed = not before[-1].isalnum() and after[0] >= _QUOTES_FIRST
+    return "" if stopped or mixed else " "
+
+
+def _headed(speaker: str, text: str) -> str:
+    name = " ".join(speaker.split())
+    return f"{name}: {text}" if name else text
+
+
+class Extractive:
+    """The built-in summariser: works with no key and no network, and says that it only quotes."""
+
+    name = "extractive"
+    costs = False
+
+    async def complete(self, ask: Ask) -> Reply:
+        """Sentences of the material that carry the most, within the size asked for."""
+        return Reply(extract(ask.material, ask.tokens_max, ask.language), model=self.name)

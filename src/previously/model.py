@@ -1,0 +1,450 @@
+"""The nouns: frozen values that check themselves, with no clock, database or network behind them.
+
+`docs/glossary.md` has one word for each. A message's key packs its chat and its birth number, so
+that identity never depends on order; `pos` is order and may change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from previously.settings import Settings
+
+BIRTH_BITS = 32
+BIRTH_MASK = (1 << BIRTH_BITS) - 1
+POS_GAP = 1 << 16  # room for 16 insertions by halving between any two neighbours
+DIGEST_BYTES = 16
+
+BLANKS = " \t\r\n\f\v\u00a0\u3000"  # what may surround a text; the database trims the same set
+ROLES = frozenset({"system", "user", "assistant", "tool"})
+
+
+class Kind(StrEnum):
+    """What a message is."""
+
+    SPEECH = "speech"
+    NOTICE = "notice"  # of the client's own making: kept, never shown to a model
+    PLACEHOLDER = "summary_placeholder"
+
+
+class State(StrEnum):
+    """Whether the client has been seen to keep a message."""
+
+    CANDIDATE = "candidate"
+    CONFIRMED = "confirmed"
+
+
+def key(chat_id: int, n: int) -> int:
+    """The key of the n-th record born in a chat."""
+    return chat_id << BIRTH_BITS | n
+
+
+def birth(record_key: int) -> int:
+    """The birth number inside a key."""
+    return record_key & BIRTH_MASK
+
+
+def digest(*parts: str | bytes | None) -> bytes:
+    """A short content hash; parts are framed by length, so that they cannot run together."""
+    h = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        if part is None:
+            h.update(b"\xff")
+            continue
+        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        h.update(len(raw).to_bytes(8, "big"))
+        h.update(raw)
+    return h.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRef:
+    """The right to read and write one chat; only a look-up that checked the owner makes one."""
+
+    id: int
+    owner: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """One conversation."""
+
+    ref: ChatRef
+    title: str
+    preset: str
+    lane: str
+    revision: int
+    created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """What a client says; the store gives it identity and order."""
+
+    role: str
+    body: str
+    name: str | None = None
+    tool_calls: str | None = None  # JSON, as it will be serialised
+    tool_call_id: str | None = None
+    parts: str | None = None  # JSON of structured content; `body` is its text form
+    state: State = State.CONFIRMED
+    extra: str | None = None  # JSON object of the client's other fields
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"role {self.role!r} is none of {', '.join(sorted(ROLES))}")
+
+    @property
+    def hash(self) -> bytes:
+        """What a summary remembers of its source."""
+        return digest(
+            self.role, self.name, self.body, self.tool_calls, self.tool_call_id, self.parts
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One recorded final output."""
+
+    id: int
+    pos: int
+    role: str
+    body: str
+    hash: bytes
+    tokens: int
+    name: str | None = None
+    tool_calls: str | None = None
+    tool_call_id: str | None = None
+    parts: str | None = None
+    extra: str | None = None
+    kind: str = Kind.SPEECH
+    state: str = State.CONFIRMED
+    hidden_by: str | None = None
+    excluded: bool = False
+    pinned: bool = False
+    presence: int | None = None
+    variant: int = 0
+    version: int = 1
+    created_at_ms: int = 0
+    deleted_at_ms: int | None = None
+
+    @property
+    def speaker(self) -> str:
+        """The name a reader would see in front of the text."""
+        return self.name or self.role
+
+    @property
+    def shown(self) -> bool:
+        """Whether a prompt may hold this message at all."""
+        return self.deleted_at_ms is None and self.hidden_by != "user" and self.kind == Kind.SPEECH
+
+    @property
+    def eligible(self) -> bool:
+        """Whether a summary may and must stand for this message: one rule for every lane."""
+        return (
+            self.shown
+            and not self.excluded
+            and not self.pinned
+            and self.state == State.CONFIRMED
+            and bool(self.body.strip(BLANKS) or self.tool_calls)
+        )
+
+    def wire(self) -> dict[str, Any]:
+        """The message as the OpenAI format has it, with the client's own fields kept."""
+        out: dict[str, Any] = json.loads(self.extra) if self.extra else {}
+        out["role"] = self.role
+        if self.parts is not None:
+            out["content"] = json.loads(self.parts)
+        elif self.body or self.tool_calls is None:
+            out["content"] = self.body
+        if self.name is not None:
+            out["name"] = self.name
+        if self.tool_calls is not None:
+            out["tool_calls"] = json.loads(self.tool_calls)
+        if self.tool_call_id is not None:
+            out["tool_call_id"] = self.tool_call_id
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """What a finished proxied turn changes: echoes confirmed, new messages, a reply."""
+
+    after_id: int | None  # the newest message that the aligner saw
+    confirms: tuple[tuple[int, NewMessage | None], ...]  # the client's text, where it differs
+    appends: tuple[NewMessage, ...]
+    reply: NewMessage | None
+    rerolls: int | None  # the candidate that the reply is another variant of
+
+
+class SummaryStatus(StrEnum):
+    """Where a summary stands in its own history of revisions."""
+
+    READY = "ready"
+    SUPERSEDED = "superseded"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """An immutable record of a lane that stands for its sources."""
+
+    id: int
+    lane: str
+    kind: str
+    level: int
+    ordinal: int
+    text: str
+    tokens: int
+    hash: bytes
+    first_pos: int
+    last_pos: int
+    message_count: int
+    status: str = SummaryStatus.READY
+    valid: bool = True
+    covered_by: int | None = None
+    edited_by_user: bool = False
+    pinned: bool = False
+    created_at_ms: int = 0
+    provenance: str | None = None  # JSON: model, prompt, profile, sizes
+    covers: tuple[int, ...] = ()  # keys of the messages it stands for, where they were asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing shown before the tail: a summary, or a message that no summary stands for."""
+
+    is_summary: bool
+    id: int
+
+    @staticmethod
+    def of(thing: Message | Summary) -> Item:
+        """The item that shows this record."""
+        return Item(isinstance(thing, Summary), thing.id)
+
+    def __str__(self) -> str:
+        return f"{'s' if self.is_summary else 'm'}{birth(self.id)}"
+
+    @staticmethod
+    def parse(chat_id: int, text: str) -> Item:
+        """The item that `str` wrote down for a chat."""
+        return Item(text[0] == "s", key(chat_id, int(text[1:])))
+
+
+@dataclass(frozen=True, slots=True)
+class FoldKey:
+    """Whose prompt, at which budget."""
+
+    audience: str = ""
+    budget_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Where the verbatim tail starts and what stands before it."""
+
+    key: FoldKey
+    version: int = 0  # 0: nothing was ever folded
+    tail_pos: int = 0
+    from_pos: int = 0  # what stands before this did not fit and is not shown at all
+    items: tuple[Item, ...] = ()
+    room_tokens: int = 0  # the budget less what was fixed when it moved
+    reason: str = ""
+    stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """The eligible messages that no valid summary stands for, oldest first, as far as loaded.
+
+    A run holds neighbours: no covered message lies between two messages of one run.
+    """
+
+    runs: tuple[tuple[Message, ...], ...] = ()
+
+    def between(self, first: Message, last: Message) -> tuple[Message, ...]:
+        """Those from `first` to `last`, both included."""
+        return tuple(m for run in self.runs for m in run if first.pos <= m.pos <= last.pos)
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What planning and folding need beyond the tail."""
+
+    uncovered: Uncovered = field(default_factory=Uncovered)
+    covers: tuple[Summary, ...] = ()  # valid, not under another valid one; oldest first, capped
+    standing: tuple[Message, ...] = ()  # pinned messages before the tail, oldest first
+    attempts: Mapping[str, Attempt] = field(default_factory=dict[str, "Attempt"])
+    room_tokens: int | None = None  # the tightest room that any prompt of this chat had
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One consistent state of one chat: all that planner, folding and assembler may look at."""
+
+    ref: ChatRef
+    lane: str
+    settings: Settings
+    rev: int
+    fold: Fold
+    covered_to: int
+    tail: tuple[Message, ...]  # from the fold on, oldest first
+    tail_cut: bool = False  # the tail holds only its newest part
+    shown: tuple[Message | Summary, ...] = ()  # the fold's items, resolved
+    backlog: Backlog | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on one chat for a while; a higher fence ends it."""
+
+    ref: ChatRef
+    worker: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkState:
+    """How far the background work of one chat has come."""
+
+    rev: int
+    done_rev: int
+    due_at_ms: int | None
+    leased: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of a task so far."""
+
+    task_id: str
+    lane: str
+    verdict: str
+    error_class: str
+    error_text: str
+    tries: int
+    not_before_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Due work with its exact sources. It cannot be built with a gap."""
+
+    chat: ChatRef
+    lane: str
+    kind: str
+    sources: tuple[Message, ...]
+    context: tuple[str, ...]
+    tokens_max: int
+    language: str
+    uncovered: InitVar[Uncovered]
+    id: str = field(init=False, default="")
+
+    def __post_init__(self, uncovered: Uncovered) -> None:
+        if not self.sources:
+            raise ValueError("a task needs sources")
+        if uncovered.between(self.sources[0], self.sources[-1]) != self.sources:
+            raise ValueError("a task reads every uncovered message between its ends, in order")
+        hashes = (part for m in self.sources for part in (str(m.id), m.hash))
+        object.__setattr__(self, "id", digest(self.lane, self.kind, *hashes).hex())
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request to a summarising model."""
+
+    messages: tuple[Mapping[str, str], ...]
+    material: tuple[tuple[str, str], ...]  # (speaker, text), for a summariser that is no model
+    tokens_max: int
+    language: str
+
+    @property
+    def hash(self) -> str:
+        """What an answer is paid for once by: everything that determines it."""
+        body = json.dumps([list(self.messages), self.tokens_max], sort_keys=True)
+        return digest(body).hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one call cost, as the provider reports it."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a summarising model answered."""
+
+    text: str
+    model: str
+    finish: str = "stop"
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An answer that was accepted and waits for its commit."""
+
+    task: Task
+    text: str
+    tokens: int
+    provenance: Mapping[str, Any]
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One piece of a prompt with its source, place and size."""
+
+    place: str  # standing | cover | raw | tail | pending
+    wire: Mapping[str, Any]
+    tokens: int
+    sources: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Messages that the prompt leaves out, and why: everything from one position up to another."""
+
+    from_pos: int
+    before_pos: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What went into a prompt, what did not, and why."""
+
+    budget_tokens: int
+    tokens: int
+    fold: Fold
+    blocks: tuple[Block, ...]
+    dropped: tuple[Dropped, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Messages ready to send, with their trace."""
+
+    messages: list[dict[str, Any]]
+    tokens: int
+    trace: Trace
+
+
+def wire_all(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    """The blocks as plain messages that a caller may change."""
+    return [dict(block.wire) for block in blocks]
+
+
+def total_tokens(things: Sequence[Message | Summary | Block]) -> int:
+    """The sum of their sizes."""
+    return sum(thing.tokens for thing in things)

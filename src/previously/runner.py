@@ -1,0 +1,222 @@
+"""The reconcile loop: look at a chat, do what its stored state says is due, look again.
+
+A wake-up carries no news. A lost one costs the time until the next sweep and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from previously.engine import Engine
+from previously.errors import PlanAnewError, PreviouslyError, RetryError, StaleDraft
+from previously.model import Attempt, ChatRef, FoldKey, Lease, Snapshot, Summary, Task
+from previously.planner import Plan, advance, plan
+from previously.store import Store
+
+log = logging.getLogger(__name__)
+
+LEASE_MS = 60_000
+RENEW_EVERY_S = 15.0
+SWEEP_EVERY_S = 5.0
+SWEEP_CHATS_MAX = 256
+CHATS_AT_ONCE = 4
+BACKOFF_FIRST_MS = 2_000
+BACKOFF_MAX_MS = 600_000
+COVERS_LOOKED_AT = 8  # summaries; a mini is written in the light of the two before it
+TAIL_LOOKED_AT = 128  # messages; enough to find the low mark at any setting
+
+PLANNING = FoldKey("(planning)")
+
+
+class Runner:
+    """Embedded: one loop in this process."""
+
+    def __init__(
+        self, store: Store, engine: Engine, worker: str, jitter: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._worker = worker
+        self._jitter = jitter  # between 0 and 1
+        self._wanted: dict[int, ChatRef] = {}
+        self._seen: dict[int, int] = {}  # looked at, nothing due; written down by the sweep
+        self._running: set[int] = set()
+        self._wake = asyncio.Event()
+        self._slots = asyncio.Semaphore(CHATS_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._looked = asyncio.Condition()
+        self._loop: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take over what a dead process left, then run until `stop`."""
+        await self._store.recover()
+        self._loop = asyncio.create_task(self._run(), name="previously-runner")
+
+    async def stop(self) -> None:
+        """End at once; what was running is planned again at the next start."""
+        tasks = [*self._tasks, *([self._loop] if self._loop else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._write_seen()
+
+    def wake(self, ref: ChatRef) -> None:
+        """This chat may have work."""
+        self._wanted[ref.id] = ref
+        self._wake.set()
+
+    async def idle(self, ref: ChatRef, timeout_s: float) -> bool:
+        """Wait until nothing is due in this chat; False if that took too long."""
+        self.wake(ref)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s), self._looked:
+                await self._looked.wait_for(lambda: not self._busy(ref))
+        return not self._busy(ref)
+
+    def _busy(self, ref: ChatRef) -> bool:
+        return ref.id in self._wanted or ref.id in self._running
+
+    async def _run(self) -> None:
+        await self._sweep()
+        while True:
+            self._start_wanted()
+            try:
+                async with asyncio.timeout(SWEEP_EVERY_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                await self._sweep()
+            self._wake.clear()
+
+    def _start_wanted(self) -> None:
+        for chat_id, ref in list(self._wanted.items()):
+            if chat_id in self._running:
+                continue  # it looks again when it ends
+            del self._wanted[chat_id]
+            self._running.add(chat_id)
+            task = asyncio.create_task(self._look(ref))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _sweep(self) -> None:
+        try:
+            await self._write_seen()
+            for ref, _ in await self._store.due(SWEEP_CHATS_MAX):
+                self._wanted.setdefault(ref.id, ref)
+        except RetryError as error:
+            log.warning("sweep postponed: %s", error)
+
+    async def _write_seen(self) -> None:
+        seen, self._seen = self._seen, {}
+        if seen and not self._store.read_only:
+            await self._store.settled(list(seen.items()))
+
+    async def _look(self, ref: ChatRef) -> None:
+        """One of the two edges where everything is caught: a fault costs this chat a delay."""
+        try:
+            async with self._slots:
+                await self.reconcile(ref)
+        except PlanAnewError as error:
+            log.info("chat %s: %s", ref.id, error)
+            self._wanted[ref.id] = ref
+        except Exception:
+            log.exception("chat %s: reconcile failed; the next sweep tries again", ref.id)
+        finally:
+            self._running.discard(ref.id)
+            self._wake.set()
+            async with self._looked:
+                self._looked.notify_all()
+
+    async def reconcile(self, ref: ChatRef) -> None:
+        """Do all that is due in one chat."""
+        snapshot = await self._load(ref)
+        decided = plan(snapshot, await self._store.now_ms())
+        if not decided.ready:
+            state = await self._store.work_state(ref)
+            if state.due_at_ms == decided.next_ms:
+                self._seen[ref.id] = snapshot.rev
+                return
+        lease = await self._store.claim(ref, self._worker, LEASE_MS)
+        if lease is None:
+            return
+        try:
+            async with _renewed(self._store, lease):
+                while decided.ready:
+                    await self._work_off(lease, snapshot, decided)
+                    snapshot = await self._load(ref)
+                    decided = plan(snapshot, await self._store.now_ms())
+        except BaseException:
+            with contextlib.suppress(PreviouslyError):
+                await self._store.release(lease)
+            raise
+        await self._store.finish(lease, snapshot.rev, decided.next_ms)
+
+    async def _load(self, ref: ChatRef) -> Snapshot:
+        return await self._store.load(
+            ref, PLANNING, wide=True, tail_max=TAIL_LOOKED_AT, covers_max=COVERS_LOOKED_AT
+        )
+
+    async def _work_off(self, lease: Lease, snapshot: Snapshot, decided: Plan) -> None:
+        """Task after task from one look at the database, as long as each can be committed.
+
+        A commit compares hashes with what is stored, so a look that has grown old costs one
+        refused draft and never a wrong one.
+        """
+        while decided.ready:
+            made = await self._attempt(lease, decided.ready[0])
+            if made is None:
+                return
+            snapshot = advance(snapshot, made)
+            decided = plan(snapshot, await self._store.now_ms())
+
+    async def _attempt(self, lease: Lease, task: Task) -> Summary | None:
+        """The summary, or None if there is a reason to look again."""
+        try:
+            draft = await self._engine.run(task)
+            return await self._store.commit(lease, draft)
+        except StaleDraft as error:
+            log.info("chat %s: %s", lease.ref.id, error)
+        except PlanAnewError:
+            raise
+        except Exception as error:
+            if not isinstance(error, PreviouslyError):
+                log.exception("chat %s: task %s broke", lease.ref.id, task.id)
+            await self._postpone(lease, task, error)
+        return None
+
+    async def _postpone(self, lease: Lease, task: Task, error: Exception) -> None:
+        known = (await self._store.attempts(lease.ref)).get(task.id)
+        tries = (known.tries if known else 0) + 1
+        wait_ms = min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS << min(tries - 1, 16))
+        wait_ms = int(wait_ms * (0.75 + self._jitter() / 2))
+        asked_s = getattr(error, "retry_after_s", None) or 0.0
+        made = Attempt(
+            task_id=task.id,
+            lane=task.lane,
+            verdict="failed",
+            error_class=type(error).__name__,
+            error_text=str(error),
+            tries=tries,
+            not_before_ms=await self._store.now_ms() + max(wait_ms, int(asked_s * 1000)),
+        )
+        await self._store.record_attempt(lease, made)
+
+
+@contextlib.asynccontextmanager
+async def _renewed(store: Store, lease: Lease):  # noqa: ANN202 - the decorator gives the type
+    """Hold the lease as long as the work goes on."""
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(RENEW_EVERY_S)
+            await store.renew(lease, LEASE_MS)
+
+    keeper = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        keeper.cancel()
+        with contextlib.suppress(asyncio.CancelledError, PreviouslyError):
+            await keeper

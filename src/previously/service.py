@@ -1,0 +1,237 @@
+"""Use cases: what the doors may ask of the house."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from previously import folding
+from previously.assembler import assemble, before_tail
+from previously.errors import BadInput
+from previously.lanes.registry import DEFAULT_PRESET, history_lane
+from previously.model import (
+    Attempt,
+    Block,
+    Chat,
+    ChatRef,
+    Fold,
+    FoldKey,
+    Message,
+    NewMessage,
+    Prompt,
+    Snapshot,
+    Summary,
+    total_tokens,
+)
+from previously.runner import Runner
+from previously.settings import checked
+from previously.store import Store
+
+OWNER = "local"  # until tokens name others
+PAGE = 200
+RENDERED_KEPT = 256  # folds whose text is held in memory
+NAME_CHARS_MAX = 200
+BODY_CHARS_MAX = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a wait for the background work ended."""
+
+    done: bool  # nothing is due any more
+    waiting: tuple[Attempt, ...] = ()  # failed for now, with reason and time of the next try
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How one message stands in a prompt."""
+
+    message: Message
+    floor: int
+    how: str  # verbatim | standing | summary | dropped
+    summary_id: int | None = None
+    reason: str = ""
+
+
+class Service:
+    """One store, one runner; every method checks what it is given and changes all or nothing."""
+
+    def __init__(self, store: Store, runner: Runner | None, clock_ms: Callable[[], int]) -> None:
+        self.store = store
+        self._runner = runner
+        self._clock_ms = clock_ms
+        self._rendered: OrderedDict[tuple[int, FoldKey], tuple[Fold, tuple[Block, ...]]] = (
+            OrderedDict()
+        )
+
+    async def open_chat(
+        self, name: str, preset: str | None = None, settings: Mapping[str, Any] | None = None
+    ) -> Chat:
+        """The chat of that name, made if it is missing."""
+        if not name.strip() or len(name) > NAME_CHARS_MAX:
+            raise BadInput(f"a chat's name has 1 to {NAME_CHARS_MAX} characters", field="name")
+        changes = checked(settings or {})
+        chosen = preset or DEFAULT_PRESET
+        lane = history_lane(chosen)
+        if self.store.read_only:
+            return await self.store.find_chat(OWNER, name)
+        chat = await self.store.ensure_chat(OWNER, name, chosen, lane)
+        if changes:
+            await self.store.change_settings(chat.ref, changes)
+        return chat
+
+    async def find_chat(self, name: str) -> Chat:
+        """The chat of that name, or `ChatNotFound`."""
+        return await self.store.find_chat(OWNER, name)
+
+    async def append(self, ref: ChatRef, new: Sequence[NewMessage]) -> tuple[Message, ...]:
+        """Record messages; they are durable when this returns."""
+        for said in new:
+            if len(said.body) > BODY_CHARS_MAX:
+                raise BadInput(
+                    f"a message has at most {BODY_CHARS_MAX} characters", field="content"
+                )
+        made = await self.store.append(ref, new)
+        self.wake(ref)
+        return made
+
+    def wake(self, ref: ChatRef) -> None:
+        """Tell the background that this chat has changed."""
+        if self._runner is not None:
+            self._runner.wake(ref)
+
+    async def messages(self, ref: ChatRef) -> AsyncIterator[Message]:
+        """Every message, oldest first, in pages."""
+        after = 0
+        while page := await self.store.page(ref, after, PAGE):
+            for message in page:
+                yield message
+            after = page[-1].pos
+
+    async def summaries(self, ref: ChatRef) -> AsyncIterator[Summary]:
+        """Every summary in the order they were made, in pages."""
+        after = 0
+        while page := await self.store.summaries(ref, after, PAGE):
+            for summary in page:
+                yield summary
+            after = page[-1].id
+
+    async def prompt(
+        self,
+        ref: ChatRef,
+        budget_tokens: int | None = None,
+        *,
+        head_tokens: int = 0,
+        pending: Sequence[Message] = (),
+        preview: bool = False,
+    ) -> Prompt:
+        """The next prompt. The fold moves here, and only here; a preview moves nothing.
+
+        `pending` are messages not recorded yet; `head_tokens` is what the caller puts in front.
+        """
+        snapshot, budget = await self._look(ref, budget_tokens, wide=False)
+        room = budget - head_tokens - total_tokens([m for m in snapshot.shown if _stands(m)])
+        reason = folding.wanted(_with(snapshot, pending), room, self._clock_ms())
+        if reason is not None:
+            wide, _ = await self._look(ref, budget_tokens, wide=True)
+            snapshot = folding.move(_with(wide, pending), room, reason)
+            if not preview and not self.store.read_only:
+                await self.store.save_fold(ref, snapshot.fold)
+        else:
+            snapshot = _with(snapshot, pending)
+        return assemble(snapshot, self._before_tail(snapshot), budget, head_tokens)
+
+    def _before_tail(self, snapshot: Snapshot) -> tuple[Block, ...]:
+        """Rendered once per fold: between folds this part of a prompt stands still."""
+        key = (snapshot.ref.id, snapshot.fold.key)
+        fold, blocks = self._rendered.get(key, (None, ()))
+        if fold is not snapshot.fold:
+            blocks = before_tail(snapshot)
+            self._rendered[key] = (snapshot.fold, blocks)
+            self._rendered.move_to_end(key)
+            if len(self._rendered) > RENDERED_KEPT:
+                self._rendered.popitem(last=False)
+        return blocks
+
+    async def _look(
+        self, ref: ChatRef, budget_tokens: int | None, *, wide: bool
+    ) -> tuple[Snapshot, int]:
+        key = FoldKey("", budget_tokens or 0)
+        snapshot = await self.store.load(ref, key, wide=wide)
+        return snapshot, budget_tokens or snapshot.settings.budget_tokens
+
+    async def settle(self, ref: ChatRef, timeout_s: float) -> Settled:
+        """Wait until nothing is due; says what failed and waits for another try."""
+        if self._runner is None:
+            raise BadInput("this memory runs no background work; open it with worker=True")
+        done = await self._runner.idle(ref, timeout_s)
+        waiting = (await self.store.attempts(ref)).values()
+        return Settled(done, tuple(waiting))
+
+    async def places(self, ref: ChatRef, prompt: Prompt) -> AsyncIterator[Place]:
+        """How every message of the chat stands in this prompt, oldest first."""
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        after = floor = 0
+        while page := await self.store.page(ref, after, PAGE):
+            covering = await self.store.covering(ref, lane, [m.id for m in page])
+            for place in _places(page, floor, covering, prompt):
+                yield place
+            floor += len(page)
+            after = page[-1].pos
+
+    async def prompt_again(
+        self,
+        ref: ChatRef,
+        reply_id: int,
+        budget_tokens: int | None = None,
+        *,
+        head_tokens: int = 0,
+    ) -> Prompt:
+        """The prompt that the newest reply answered, for another one: under the same fold."""
+        snapshot, budget = await self._look(ref, budget_tokens, wide=False)
+        if snapshot.fold.stale or snapshot.fold.version == 0:
+            await self.prompt(ref, budget_tokens, head_tokens=head_tokens)
+            snapshot, budget = await self._look(ref, budget_tokens, wide=False)
+        tail = tuple(m for m in snapshot.tail if m.id != reply_id)
+        before = self._before_tail(snapshot)
+        return assemble(replace(snapshot, tail=tail), before, budget, head_tokens)
+
+
+def _stands(thing: Message | Summary) -> bool:
+    return isinstance(thing, Message) and thing.pinned
+
+
+def _with(snapshot: Snapshot, pending: Sequence[Message]) -> Snapshot:
+    return replace(snapshot, tail=(*snapshot.tail, *pending)) if pending else snapshot
+
+
+def _places(
+    page: Sequence[Message], floor: int, covering: Mapping[int, int], prompt: Prompt
+) -> Iterator[Place]:
+    shown = {
+        (item.is_summary, item.id): block.place
+        for block in prompt.trace.blocks
+        for item in block.sources
+    }
+    for index, message in enumerate(page):
+        place = shown.get((False, message.id))
+        cover = covering.get(message.id)
+        number = floor + index
+        if place is not None:
+            how = "standing" if place == "standing" else "verbatim"
+            yield Place(message, number, how)
+        elif cover is not None and (True, cover) in shown:
+            yield Place(message, number, "summary", cover)
+        else:
+            yield Place(message, number, "dropped", cover, _why_dropped(message, prompt))
+
+
+def _why_dropped(message: Message, prompt: Prompt) -> str:
+    if not message.eligible:
+        return "not for summaries"
+    for gone in prompt.trace.dropped:
+        if gone.from_pos <= message.pos < gone.before_pos:
+            return gone.reason
+    return "unknown"

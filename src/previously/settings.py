@@ -1,0 +1,116 @@
+"""Layered settings: what a chat uses, coerced and clamped, never a crash for a bad value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from previously.errors import BadInput
+
+# Shares of the budget that is left after fixed blocks.
+TAIL_SHARE = 0.35  # the tail at its low mark
+TAIL_SHARE_MAX = 0.60  # what it may grow to: its own share and those that nothing else uses
+COVERS_SHARE = 0.40
+
+COVERS_LOADED_MAX = 400  # summaries; a fold shows fewer
+TAIL_LOADED_MAX = 600  # messages of a tail that waits for its summaries; no budget holds more
+
+TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
+
+
+def _whole(low: int, high: int) -> Callable[[Any], int]:
+    def coerce(value: Any) -> int:
+        return max(low, min(high, int(float(value))))
+
+    return coerce
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in TRUE_WORDS or word in FALSE_WORDS:
+            return word in TRUE_WORDS
+        raise ValueError(value)
+    return bool(value)
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def coerce(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return str(value)
+
+    return coerce
+
+
+def _setting(default: Any, coerce: Callable[[Any], Any], help_text: str) -> Any:
+    return field(default=default, metadata={"coerce": coerce, "help": help_text})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The effective settings of one chat."""
+
+    budget_tokens: int = _setting(
+        8_000, _whole(256, 10_000_000), "largest prompt to build, in tokens"
+    )
+    visible_floors: int = _setting(
+        20, _whole(1, 100), "newest messages always kept verbatim (low mark)"
+    )
+    fold_every: int = _setting(
+        20, _whole(1, 1_000), "messages the tail may grow beyond that before it is folded"
+    )
+    auto_mini_summary: bool = _setting(
+        default=True, coerce=_flag, help_text="write mini summaries in the background"
+    )
+    mini_tokens: int = _setting(120, _whole(24, 2_000), "largest mini summary, in tokens")
+    language: str = _setting(
+        "auto", _one_of("auto", "zh", "en"), "language of summaries and labels"
+    )
+
+    @property
+    def high_mark(self) -> int:
+        """The number of verbatim messages at which the tail is folded."""
+        return self.visible_floors + self.fold_every
+
+
+def layered(*layers: Mapping[str, Any]) -> tuple[Settings, tuple[str, ...]]:
+    """Defaults under each layer in turn; the names of values that could not be used."""
+    known = {f.name: f.metadata["coerce"] for f in fields(Settings)}
+    values: dict[str, Any] = {}
+    refused: list[str] = []
+    for layer in layers:
+        for name, raw in layer.items():
+            try:
+                values[name] = known[name](raw)
+            except (KeyError, TypeError, ValueError, OverflowError):
+                refused.append(name)
+    return replace(Settings(), **values), tuple(refused)
+
+
+def checked(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes coerced and clamped, or `BadInput` that names the first bad one."""
+    known = {f.name: f.metadata for f in fields(Settings)}
+    result: dict[str, Any] = {}
+    for name, raw in changes.items():
+        if name not in known:
+            raise BadInput(f"unknown setting {name!r}; known: {', '.join(known)}", field=name)
+        try:
+            result[name] = known[name]["coerce"](raw)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise BadInput(
+                f"{name}: cannot use {raw!r} ({known[name]['help']})", field=name
+            ) from error
+    return result
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Settings named PREVIOUSLY_<NAME> in the environment."""
+    prefix = "PREVIOUSLY_"
+    return {
+        f.name: environ[prefix + f.name.upper()]
+        for f in fields(Settings)
+        if prefix + f.name.upper() in environ
+    }

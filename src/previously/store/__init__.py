@@ -1,0 +1,122 @@
+"""Stored state. `Store` is what the house asks for; `Database` is what a backend supplies.
+
+A transaction is a plain function of a SQLAlchemy Core connection, the same for every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from previously.model import (
+    Attempt,
+    Chat,
+    ChatRef,
+    Draft,
+    Fold,
+    FoldKey,
+    Lease,
+    Message,
+    NewMessage,
+    Reply,
+    Snapshot,
+    Summary,
+    TurnRecord,
+    WorkState,
+)
+from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Database(Protocol):
+    """Runs transactions: durable before `write` returns, consistent within `read`."""
+
+    @property
+    def read_only(self) -> bool: ...
+
+    async def write(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T: ...
+
+    async def read(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T: ...
+
+    async def close(self) -> None: ...
+
+
+class Store(Protocol):
+    """Everything the house keeps. Methods that take a `ChatRef` trust it: a look-up made it."""
+
+    @property
+    def read_only(self) -> bool: ...
+
+    async def close(self) -> None: ...
+
+    async def secret(self) -> bytes: ...
+
+    async def ensure_chat(self, owner: str, name: str, preset: str, lane: str) -> Chat: ...
+
+    async def find_chat(self, owner: str, name: str) -> Chat: ...
+
+    async def chats(self, owner: str, limit: int) -> list[Chat]: ...
+
+    async def change_settings(self, ref: ChatRef, changes: Mapping[str, Any]) -> None: ...
+
+    async def append(self, ref: ChatRef, new: Sequence[NewMessage]) -> tuple[Message, ...]: ...
+
+    async def record_turn(self, ref: ChatRef, turn: TurnRecord) -> None: ...
+
+    async def page(self, ref: ChatRef, after_pos: int, limit: int) -> tuple[Message, ...]: ...
+
+    async def newest(self, ref: ChatRef, limit: int) -> tuple[Message, ...]: ...
+
+    async def summaries(self, ref: ChatRef, after_id: int, limit: int) -> tuple[Summary, ...]: ...
+
+    async def covering(self, ref: ChatRef, lane: str, ids: Sequence[int]) -> dict[int, int]: ...
+
+    async def load(
+        self,
+        ref: ChatRef,
+        fold_key: FoldKey,
+        *,
+        wide: bool,
+        tail_max: int = TAIL_LOADED_MAX,
+        covers_max: int = COVERS_LOADED_MAX,
+    ) -> Snapshot: ...
+
+    async def save_fold(self, ref: ChatRef, moved: Fold) -> None: ...
+
+    async def now_ms(self) -> int: ...
+
+    async def recover(self) -> int: ...
+
+    async def due(self, limit: int) -> list[tuple[ChatRef, int]]: ...
+
+    async def settled(self, seen: Sequence[tuple[int, int]]) -> None: ...
+
+    async def work_state(self, ref: ChatRef) -> WorkState: ...
+
+    async def attempts(self, ref: ChatRef) -> dict[str, Attempt]: ...
+
+    async def claim(self, ref: ChatRef, worker: str, lease_ms: int) -> Lease | None: ...
+
+    async def renew(self, lease: Lease, lease_ms: int) -> None: ...
+
+    async def finish(self, lease: Lease, seen_rev: int, due_at_ms: int | None) -> None: ...
+
+    async def release(self, lease: Lease) -> None: ...
+
+    async def commit(self, lease: Lease, draft: Draft) -> Summary: ...
+
+    async def record_attempt(self, lease: Lease, made: Attempt) -> None: ...
+
+    async def paid(self, ref: ChatRef, request_hash: str) -> Reply | None: ...
+
+    async def keep_paid(
+        self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
+    ) -> None: ...

@@ -1,0 +1,325 @@
+"""Reading one consistent state of one chat: what planner, folding and assembler look at.
+
+Every read is bounded: the tail from the fold on, a page of uncovered messages, the newest covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.util import ClauseAdapter
+
+from previously.errors import ChatNotFound
+from previously.model import (
+    Backlog,
+    ChatRef,
+    Fold,
+    FoldKey,
+    Item,
+    Kind,
+    Message,
+    Summary,
+    Uncovered,
+)
+from previously.store import rows
+from previously.store.rows import ELIGIBLE, M, S
+from previously.store.schema import chat, fold, hole, lane_state, message, setting, summary, work
+from previously.store.work import attempts
+
+UNCOVERED_MAX = 64
+STANDING_MAX = 16
+
+
+KnownFold = tuple[Fold, tuple[Message | Summary, ...]]  # a fold and what it shows
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A snapshot but for its settings, which the store lays over their defaults."""
+
+    lane: str
+    rev: int
+    fold: Fold
+    covered_to: int
+    settings_revision: int
+    settings_body: str
+    tail: tuple[Message, ...]
+    tail_cut: bool
+    shown: tuple[Message | Summary, ...]
+    backlog: Backlog | None
+
+
+_HEAD = (
+    sa.select(
+        chat.c.lane,
+        work.c.rev,
+        fold.c.version,
+        fold.c.tail_pos,
+        fold.c.from_pos,
+        fold.c.room_tokens,
+        fold.c.shown,
+        fold.c.reason,
+        fold.c.stale,
+        lane_state.c.covered_to,
+        setting.c.revision,
+        setting.c.body,
+    )
+    .select_from(chat)
+    .join(work, work.c.chat_id == chat.c.id)
+    .outerjoin(
+        fold,
+        sa.and_(
+            fold.c.chat_id == chat.c.id,
+            fold.c.audience == sa.bindparam("audience"),
+            fold.c.budget_tokens == sa.bindparam("budget"),
+        ),
+    )
+    .outerjoin(
+        lane_state,
+        sa.and_(lane_state.c.chat_id == chat.c.id, lane_state.c.lane == chat.c.lane),
+    )
+    .outerjoin(
+        setting,
+        sa.and_(
+            setting.c.owner == chat.c.owner,
+            setting.c.scope == "chat",
+            setting.c.scope_id == sa.bindparam("scope_id"),
+        ),
+    )
+    .where(chat.c.id == sa.bindparam("chat"), chat.c.deleted_at.is_(None))
+)
+_TAIL = (
+    sa.select(*rows.MESSAGE_COLUMNS)
+    .where(
+        M.chat_id == sa.bindparam("chat"),
+        M.pos >= sa.bindparam("from_pos"),
+        M.deleted_at.is_(None),
+        M.kind == Kind.SPEECH.value,
+        sa.or_(M.hidden_by.is_(None), M.hidden_by != "user"),
+    )
+    .order_by(M.pos.desc())
+    .limit(sa.bindparam("limit"))
+)
+
+
+def read(
+    conn: sa.Connection,
+    ref: ChatRef,
+    fold_key: FoldKey,
+    known: KnownFold | None,
+    *,
+    wide: bool,
+    tail_max: int,
+    covers_max: int,
+) -> Read:
+    """The fold, what stands before it, and the tail; with the backlog if `wide`."""
+    head = conn.execute(
+        _HEAD,
+        {
+            "chat": ref.id,
+            "audience": fold_key.audience,
+            "budget": fold_key.budget_tokens,
+            "scope_id": str(ref.id),
+        },
+    ).one_or_none()
+    if head is None:
+        raise ChatNotFound(f"the chat {ref.name!r} is gone")
+    if known is not None and known[0].version == head.version and not head.stale:
+        found, shown = known  # what a fold shows is read once per fold, not once per turn
+    else:
+        found = _fold(ref, fold_key, head)
+        shown = resolve(conn, ref, found.items)
+    tail = rows.messages(
+        conn.execute(_TAIL, {"chat": ref.id, "from_pos": found.tail_pos, "limit": tail_max + 1})
+    )
+    return Read(
+        lane=head.lane,
+        rev=head.rev,
+        fold=found,
+        covered_to=head.covered_to or 0,
+        settings_revision=head.revision or 0,
+        settings_body=head.body or "{}",
+        tail=tail[:tail_max][::-1],
+        tail_cut=len(tail) > tail_max,
+        shown=shown,
+        backlog=_backlog(conn, ref, head.lane, head.covered_to or 0, covers_max) if wide else None,
+    )
+
+
+def _fold(ref: ChatRef, fold_key: FoldKey, head: Any) -> Fold:
+    if head.version is None:
+        return Fold(fold_key)
+    items = tuple(Item.parse(ref.id, word) for word in head.shown.split())
+    return Fold(
+        key=fold_key,
+        version=head.version,
+        tail_pos=head.tail_pos,
+        from_pos=head.from_pos,
+        items=items,
+        room_tokens=head.room_tokens,
+        reason=head.reason,
+        stale=head.stale,
+    )
+
+
+def resolve(
+    conn: sa.Connection, ref: ChatRef, items: Sequence[Item]
+) -> tuple[Message | Summary, ...]:
+    """The items' records in the items' order; what is gone or no longer valid is left out."""
+    if not items:
+        return ()
+    by_item: dict[Item, Message | Summary] = {}
+    summary_ids = [i.id for i in items if i.is_summary]
+    message_ids = [i.id for i in items if not i.is_summary]
+    if summary_ids:
+        query = sa.select(*rows.SUMMARY_COLUMNS).where(
+            S.chat_id == ref.id, S.id.in_(summary_ids), S.status == "ready", S.valid.is_(True)
+        )
+        by_item.update({Item.of(s): s for s in rows.summaries(conn.execute(query))})
+    if message_ids:
+        messages = sa.select(*rows.MESSAGE_COLUMNS).where(
+            M.chat_id == ref.id, M.id.in_(message_ids)
+        )
+        by_item.update({Item.of(m): m for m in rows.messages(conn.execute(messages)) if m.shown})
+    return tuple(by_item[i] for i in items if i in by_item)
+
+
+_TIGHTEST = sa.select(sa.func.min(fold.c.room_tokens)).where(fold.c.chat_id == sa.bindparam("chat"))
+
+
+def _backlog(
+    conn: sa.Connection, ref: ChatRef, lane: str, covered_to: int, covers_max: int
+) -> Backlog:
+    return Backlog(
+        uncovered=Uncovered(_uncovered(conn, ref, lane, covered_to)),
+        covers=_covers(conn, ref, lane, covers_max),
+        standing=_standing(conn, ref),
+        attempts=attempts(conn, ref),
+        room_tokens=conn.execute(_TIGHTEST, {"chat": ref.id}).scalar(),
+    )
+
+
+_BEFORE = message.alias("before")
+_PREVIOUS = (  # the eligible neighbour of a hole: tells where a run of holes breaks
+    sa.select(_BEFORE.c.id)
+    .where(
+        _BEFORE.c.chat_id == M.chat_id,
+        _BEFORE.c.pos < M.pos,
+        ClauseAdapter(_BEFORE).traverse(ELIGIBLE),
+    )
+    .order_by(_BEFORE.c.pos.desc())
+    .limit(1)
+    .correlate(message)
+    .scalar_subquery()
+)
+_HOLES = (
+    sa.select(_PREVIOUS, *rows.MESSAGE_COLUMNS)
+    .join(hole, hole.c.message_id == M.id)
+    .where(hole.c.chat_id == sa.bindparam("chat"), hole.c.lane == sa.bindparam("lane"))
+    .order_by(M.pos)
+    .limit(UNCOVERED_MAX)
+)
+_AFTER = (
+    sa.select(*rows.MESSAGE_COLUMNS)
+    .where(M.chat_id == sa.bindparam("chat"), M.pos > sa.bindparam("covered_to"), ELIGIBLE)
+    .order_by(M.pos)
+    .limit(UNCOVERED_MAX)
+)
+_COVERS = (
+    sa.select(*rows.SUMMARY_COLUMNS)
+    .where(
+        S.chat_id == sa.bindparam("chat"),
+        S.lane == sa.bindparam("lane"),
+        S.status == "ready",
+        S.valid.is_(True),
+        S.covered_by.is_(None),
+    )
+    .order_by(S.last_pos.desc())
+    .limit(sa.bindparam("limit"))
+)
+_STANDING = (
+    sa.select(*rows.MESSAGE_COLUMNS)
+    .where(M.chat_id == sa.bindparam("chat"), M.pinned.is_(True))
+    .order_by(M.pos)
+    .limit(STANDING_MAX)
+)
+
+
+def _uncovered(
+    conn: sa.Connection, ref: ChatRef, lane: str, covered_to: int
+) -> tuple[tuple[Message, ...], ...]:
+    runs: list[list[Message]] = []
+    for previous, *columns in conn.execute(_HOLES, {"chat": ref.id, "lane": lane}):
+        found = Message(*columns)
+        if runs and runs[-1][-1].id == previous:
+            runs[-1].append(found)
+        else:
+            runs.append([found])
+    after = rows.messages(conn.execute(_AFTER, {"chat": ref.id, "covered_to": covered_to}))
+    return tuple(tuple(run) for run in (*runs, after) if run)
+
+
+def _covers(conn: sa.Connection, ref: ChatRef, lane: str, covers_max: int) -> tuple[Summary, ...]:
+    values = {"chat": ref.id, "lane": lane, "limit": covers_max}
+    return rows.summaries(conn.execute(_COVERS, values))[::-1]
+
+
+def _standing(conn: sa.Connection, ref: ChatRef) -> tuple[Message, ...]:
+    found = rows.messages(conn.execute(_STANDING, {"chat": ref.id}))
+    return tuple(m for m in found if m.shown)
+
+
+def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, now_ms: int) -> None:
+    """Write a fold unless a newer one stands there already."""
+    where = sa.and_(
+        fold.c.chat_id == ref.id,
+        fold.c.audience == moved.key.audience,
+        fold.c.budget_tokens == moved.key.budget_tokens,
+    )
+    values = {
+        "version": moved.version,
+        "tail_pos": moved.tail_pos,
+        "from_pos": moved.from_pos,
+        "room_tokens": moved.room_tokens,
+        "shown": " ".join(str(item) for item in moved.items),
+        "reason": moved.reason,
+        "stale": False,
+        "moved_at": now_ms,
+    }
+    changed = conn.execute(
+        sa.update(fold).where(where, fold.c.version < moved.version).values(**values)
+    )
+    if changed.rowcount:
+        return
+    if conn.execute(sa.select(sa.literal(1)).select_from(fold).where(where)).scalar() is None:
+        conn.execute(
+            sa.insert(fold).values(
+                chat_id=ref.id,
+                audience=moved.key.audience,
+                budget_tokens=moved.key.budget_tokens,
+                **values,
+            )
+        )
+
+
+def summary_page(
+    conn: sa.Connection, ref: ChatRef, after_id: int, limit: int
+) -> tuple[Summary, ...]:
+    """The chat's summaries in the order they were made."""
+    found = conn.execute(
+        sa.select(*rows.SUMMARY_COLUMNS)
+        .where(summary.c.chat_id == ref.id, S.id > after_id)
+        .order_by(S.id)
+        .limit(limit)
+    )
+    return rows.summaries(found)
+
+
+def count_before(conn: sa.Connection, ref: ChatRef, pos: int) -> int:
+    """How many messages stand before a position: the floor of the message that is there."""
+    query = sa.select(sa.func.count()).select_from(message)
+    query = query.where(M.chat_id == ref.id, M.pos < pos, M.deleted_at.is_(None))
+    return conn.execute(query).scalar_one()

@@ -1,0 +1,220 @@
+"""The one store: every method is one transaction on whichever database it was given."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from previously.model import (
+    Attempt,
+    Chat,
+    ChatRef,
+    Draft,
+    Fold,
+    FoldKey,
+    Lease,
+    Message,
+    NewMessage,
+    Reply,
+    Snapshot,
+    Summary,
+    TurnRecord,
+    WorkState,
+)
+from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX, Settings, layered
+from previously.store import Database, chats, coverage, messages, snapshots, work
+from previously.store.schema import installation
+from previously.store.snapshots import KnownFold
+
+FOLDS_KEPT = 256  # resolved folds held in memory; a fold changes every few turns at most
+
+
+class SqlStore:
+    """SQLite or PostgreSQL, one set of transactions."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock_ms: Callable[[], int],
+        base_settings: Mapping[str, Any],
+    ) -> None:
+        self._db = database
+        self._clock_ms = clock_ms
+        self._base = dict(base_settings)
+        self._settings: dict[int, tuple[int, Settings]] = {}
+        self._folds: OrderedDict[
+            tuple[int, FoldKey], tuple[Fold, tuple[Message | Summary, ...]]
+        ] = OrderedDict()
+        self._secret: bytes | None = None
+
+    @property
+    def read_only(self) -> bool:
+        return self._db.read_only
+
+    async def close(self) -> None:
+        await self._db.close()
+
+    async def secret(self) -> bytes:
+        """The installation's own secret, made at the first call."""
+        if self._secret is None:
+            self._secret = await self._db.read(_secret)
+        if self._secret is None:
+            self._secret = await self._db.write(_make_secret, self._clock_ms())
+        return self._secret
+
+    async def ensure_chat(self, owner: str, name: str, preset: str, lane: str) -> Chat:
+        return await self._db.write(chats.ensure, owner, name, preset, lane, self._clock_ms())
+
+    async def find_chat(self, owner: str, name: str) -> Chat:
+        return await self._db.read(chats.find, owner, name)
+
+    async def chats(self, owner: str, limit: int) -> list[Chat]:
+        return await self._db.read(chats.listing, owner, limit)
+
+    async def change_settings(self, ref: ChatRef, changes: Mapping[str, Any]) -> None:
+        await self._db.write(chats.change_settings, ref, changes)
+
+    async def append(self, ref: ChatRef, new: Sequence[NewMessage]) -> tuple[Message, ...]:
+        return await self._db.write(messages.append, ref, new, self._clock_ms())
+
+    async def record_turn(self, ref: ChatRef, turn: TurnRecord) -> None:
+        await self._db.write(messages.record_turn, ref, turn, self._clock_ms())
+
+    async def page(self, ref: ChatRef, after_pos: int, limit: int) -> tuple[Message, ...]:
+        return await self._db.read(messages.page, ref, after_pos, limit)
+
+    async def newest(self, ref: ChatRef, limit: int) -> tuple[Message, ...]:
+        return await self._db.read(messages.newest, ref, limit)
+
+    async def summaries(self, ref: ChatRef, after_id: int, limit: int) -> tuple[Summary, ...]:
+        """A page of summaries, each with the messages it covers."""
+
+        def read(conn: sa.Connection) -> tuple[Summary, ...]:
+            found = snapshots.summary_page(conn, ref, after_id, limit)
+            covers = coverage.targets(conn, [s.id for s in found])
+            return tuple(replace(s, covers=covers.get(s.id, ())) for s in found)
+
+        return await self._db.read(read)
+
+    async def covering(self, ref: ChatRef, lane: str, ids: Sequence[int]) -> dict[int, int]:
+        return await self._db.read(coverage.covering, ref, lane, ids)
+
+    async def load(
+        self,
+        ref: ChatRef,
+        fold_key: FoldKey,
+        *,
+        wide: bool,
+        tail_max: int = TAIL_LOADED_MAX,
+        covers_max: int = COVERS_LOADED_MAX,
+    ) -> Snapshot:
+        """One consistent state, as wide as asked for."""
+        cache_key = (ref.id, fold_key)
+        read = await self._db.read(
+            snapshots.read,
+            ref,
+            fold_key,
+            self._folds.get(cache_key),
+            wide=wide,
+            tail_max=tail_max,
+            covers_max=covers_max,
+        )
+        self._remember(cache_key, (read.fold, read.shown))
+        return Snapshot(
+            ref=ref,
+            lane=read.lane,
+            settings=self._effective(ref, read.settings_revision, read.settings_body),
+            rev=read.rev,
+            fold=read.fold,
+            covered_to=read.covered_to,
+            tail=read.tail,
+            tail_cut=read.tail_cut,
+            shown=read.shown,
+            backlog=read.backlog,
+        )
+
+    def _remember(self, cache_key: tuple[int, FoldKey], known: KnownFold) -> None:
+        self._folds[cache_key] = known
+        self._folds.move_to_end(cache_key)
+        if len(self._folds) > FOLDS_KEPT:
+            self._folds.popitem(last=False)
+
+    def _effective(self, ref: ChatRef, revision: int, body: str) -> Settings:
+        known = self._settings.get(ref.id)
+        if known is None or known[0] != revision:
+            known = (revision, layered(self._base, json.loads(body))[0])
+            self._settings[ref.id] = known
+        return known[1]
+
+    async def save_fold(self, ref: ChatRef, moved: Fold) -> None:
+        await self._db.write(snapshots.save_fold, ref, moved, self._clock_ms())
+
+    async def now_ms(self) -> int:
+        """The clock that leases and retries go by."""
+        return self._clock_ms()
+
+    async def recover(self) -> int:
+        return await self._db.write(work.recover)
+
+    async def due(self, limit: int) -> list[tuple[ChatRef, int]]:
+        return await self._db.read(work.due, self._clock_ms(), limit)
+
+    async def settled(self, seen: Sequence[tuple[int, int]]) -> None:
+        await self._db.write(work.settle, seen)
+
+    async def work_state(self, ref: ChatRef) -> WorkState:
+        return await self._db.read(work.state, ref, self._clock_ms())
+
+    async def attempts(self, ref: ChatRef) -> dict[str, Attempt]:
+        return await self._db.read(work.attempts, ref)
+
+    async def claim(self, ref: ChatRef, worker: str, lease_ms: int) -> Lease | None:
+        return await self._db.write(work.claim, ref, worker, self._clock_ms(), lease_ms)
+
+    async def renew(self, lease: Lease, lease_ms: int) -> None:
+        await self._db.write(work.renew, lease, self._clock_ms() + lease_ms)
+
+    async def finish(self, lease: Lease, seen_rev: int, due_at_ms: int | None) -> None:
+        await self._db.write(work.finish, lease, seen_rev, due_at_ms)
+
+    async def release(self, lease: Lease) -> None:
+        await self._db.write(work.release, lease)
+
+    async def commit(self, lease: Lease, draft: Draft) -> Summary:
+        now_ms = self._clock_ms()
+        return await self._db.write(work.commit, lease, draft, _month(now_ms), now_ms)
+
+    async def record_attempt(self, lease: Lease, made: Attempt) -> None:
+        await self._db.write(work.record_attempt, lease, made, self._clock_ms())
+
+    async def paid(self, ref: ChatRef, request_hash: str) -> Reply | None:
+        return await self._db.read(work.paid, ref, request_hash)
+
+    async def keep_paid(
+        self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
+    ) -> None:
+        await self._db.write(work.keep_paid, ref, request_hash, reply, sources, self._clock_ms())
+
+
+def _month(now_ms: int) -> str:
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m")
+
+
+def _secret(conn: sa.Connection) -> bytes | None:
+    return conn.execute(sa.select(installation.c.secret)).scalar()
+
+
+def _make_secret(conn: sa.Connection, now_ms: int) -> bytes:
+    found = _secret(conn)
+    if found is not None:
+        return found
+    made = secrets.token_bytes(32)
+    conn.execute(sa.insert(installation).values(id=1, secret=made, created_at=now_ms))
+    return made

@@ -1,0 +1,203 @@
+"""SQLite behind the `Database` port: one writer thread with group commit, a few reader threads.
+
+A transaction is a plain function of a SQLAlchemy Core connection. Functions that wait together are
+committed together, each in its own savepoint, and acknowledged only after the commit is on disk
+(`synchronous=FULL`): one flush pays for many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+from previously.errors import ReadOnly, StoreUnavailable
+from previously.store.lockfile import FileLock
+from previously.store.migrate import upgrade
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READERS = 2
+GROUP_MAX = 256  # transactions that share one commit
+BUSY_TIMEOUT_MS = 5_000
+
+
+@dataclass(slots=True)
+class _Job:
+    run: Callable[[sa.Connection], Any]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+def _engine(path: Path, *, read_only: bool) -> sa.Engine:
+    def connect() -> sqlite3.Connection:
+        uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        raw = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        raw.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        if not read_only:
+            raw.execute("PRAGMA journal_mode=WAL")
+            raw.execute("PRAGMA synchronous=FULL")
+            raw.execute("PRAGMA foreign_keys=ON")
+        return raw
+
+    return sa.create_engine(
+        "sqlite://", creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT"
+    )
+
+
+def _as_ours(error: BaseException) -> BaseException:
+    """Disk full and I/O errors become something a caller can wait for."""
+    if isinstance(error, OperationalError | sqlite3.OperationalError):
+        cause = error.orig if isinstance(error, OperationalError) else error
+        wrapped = StoreUnavailable(f"the database did not take the change: {cause}")
+        wrapped.__cause__ = error
+        return wrapped
+    return error
+
+
+class SqliteDatabase:
+    """One file. Opened for writing it holds the file's lock; for reading it needs none."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._lock = None if read_only else FileLock(path)
+        self._local = threading.local()
+        self._read_engine = _engine(path, read_only=True)
+        self._opened: list[sa.Connection] = []
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="previously-read")
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(
+            target=self._write_loop, name="previously-write", daemon=True
+        )
+        if not read_only:
+            self._write_engine = _engine(path, read_only=False)
+            try:
+                upgrade(self._write_engine)
+            except BaseException:
+                self._release()
+                raise
+            self._writer.start()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    async def write(
+        self, function: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T:
+        """Run one transaction; returns after it is durable."""
+        if self.read_only:
+            raise ReadOnly("this memory was opened for reading")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put(_Job(lambda conn: function(conn, *args, **kw), loop, future))
+        return await future
+
+    async def read(
+        self, function: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T:
+        """Run one function on one consistent state."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._read, function, args, kw)
+
+    async def close(self) -> None:
+        """Finish what waits, then let go of the file."""
+        if self._writer.is_alive():
+            self._jobs.put(None)
+            await asyncio.to_thread(self._writer.join)
+        await asyncio.to_thread(self._readers.shutdown)
+        for connection in self._opened:
+            connection.close()
+        self._release()
+
+    def _read(self, function: Callable[..., T], args: Any, kw: Any) -> T:
+        connection: sa.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._read_engine.connect()
+            self._local.connection = connection
+            self._opened.append(connection)
+        raw = _raw(connection)
+        raw.execute("BEGIN")
+        try:
+            return function(connection, *args, **kw)
+        finally:
+            raw.execute("COMMIT")
+
+    def _write_loop(self) -> None:
+        connection = self._write_engine.connect()
+        running = True
+        while running:
+            jobs: list[_Job] = []
+            while running and len(jobs) < GROUP_MAX and not (jobs and self._jobs.empty()):
+                job = self._jobs.get()
+                running = job is not None
+                if job is not None:
+                    jobs.append(job)
+            if jobs:
+                self._group(connection, jobs)
+                _acknowledge(jobs)
+        connection.close()
+
+    def _group(self, connection: sa.Connection, jobs: list[_Job]) -> None:
+        """Run the jobs in one transaction; a failed commit fails every one of them."""
+        raw = _raw(connection)
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                _run_in_savepoint(connection, raw, job)
+            raw.execute("COMMIT")
+        except sqlite3.Error as error:
+            if raw.in_transaction:
+                raw.rollback()
+            for job in jobs:
+                job.error = _as_ours(error)
+
+
+def _raw(connection: sa.Connection) -> sqlite3.Connection:
+    """The driver's own connection: transaction words need no compiling."""
+    raw = connection.connection.dbapi_connection
+    assert isinstance(raw, sqlite3.Connection)
+    return raw
+
+
+def _run_in_savepoint(connection: sa.Connection, raw: sqlite3.Connection, job: _Job) -> None:
+    raw.execute("SAVEPOINT job")
+    try:
+        job.result = job.run(connection)
+    except Exception as error:  # noqa: BLE001 - carried to the caller that waits for it
+        raw.execute("ROLLBACK TO job")
+        job.error = _as_ours(error)
+    raw.execute("RELEASE job")
+
+
+def _acknowledge(jobs: list[_Job]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in jobs:
+        loops.setdefault(job.loop, []).append(job)
+    for loop, mine in loops.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_deliver, mine)
+
+
+def _deliver(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.future.cancelled():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)

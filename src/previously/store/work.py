@@ -1,0 +1,240 @@
+"""Transactions of the reconcile loop: lease a chat that is due, record attempts, finish.
+
+A worker that finds its fence raised has lost its lease and writes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import BindParameter
+
+from previously.errors import LeaseLost
+from previously.model import (
+    Attempt,
+    ChatRef,
+    Draft,
+    Lease,
+    Reply,
+    Summary,
+    Usage,
+    WorkState,
+)
+from previously.store import coverage
+from previously.store.schema import attempt, chat, llm_result, usage, work
+
+W, A, R = work.c, attempt.c, llm_result.c
+ERROR_TEXT_MAX = 500
+
+_CHAT: BindParameter[int] = sa.bindparam("chat")
+_NOW: BindParameter[int] = sa.bindparam("now")
+_FREE = sa.or_(W.lease_until.is_(None), W.lease_until <= _NOW)
+_DUE = (
+    sa.select(W.chat_id, chat.c.owner, chat.c.name, W.rev)
+    .join(chat, chat.c.id == W.chat_id)
+    .where(
+        sa.or_(W.rev > W.done_rev, W.due_at <= _NOW),
+        _FREE,
+        chat.c.deleted_at.is_(None),
+        chat.c.building.is_(False),
+    )
+    .order_by(W.chat_id)
+    .limit(sa.bindparam("limit"))
+)
+_CLAIM = (
+    sa.update(work)
+    .where(W.chat_id == _CHAT, _FREE)
+    .values(
+        lease_owner=sa.bindparam("worker"),
+        lease_until=sa.bindparam("until"),
+        fence=W.fence + 1,
+    )
+    .returning(W.fence)
+)
+_SETTLE = (
+    sa.update(work)
+    .where(W.chat_id == _CHAT, W.done_rev < sa.bindparam("seen"), W.lease_until.is_(None))
+    .values(done_rev=sa.bindparam("seen"))
+)
+_STATE = sa.select(W.rev, W.done_rev, W.due_at, W.lease_until).where(W.chat_id == _CHAT)
+_MINE = sa.and_(W.chat_id == _CHAT, W.fence == sa.bindparam("my_fence"))
+_RENEW = sa.update(work).where(_MINE).values(lease_until=sa.bindparam("until"))
+_RELEASE = sa.update(work).where(_MINE).values(lease_until=None, lease_owner=None)
+_FINISH = (
+    sa.update(work)
+    .where(_MINE)
+    .values(
+        done_rev=sa.bindparam("seen"),
+        due_at=sa.bindparam("next_due"),
+        lease_until=None,
+        lease_owner=None,
+    )
+)
+_FENCE = sa.select(W.fence).where(W.chat_id == _CHAT).with_for_update()
+_FORGET = sa.delete(attempt).where(A.chat_id == _CHAT, A.task_id == sa.bindparam("task"))
+_ATTEMPTS = sa.select(
+    A.task_id, A.lane, A.verdict, A.error_class, A.error_text, A.tries, A.not_before
+).where(A.chat_id == _CHAT)
+_PAID = sa.and_(R.chat_id == _CHAT, R.request_hash == sa.bindparam("request"))
+_FIND_PAID = sa.select(R.response).where(_PAID)
+_FORGET_PAID = sa.delete(llm_result).where(_PAID)
+
+
+def due(conn: sa.Connection, now_ms: int, limit: int) -> list[tuple[ChatRef, int]]:
+    """Chats that have changed since they were last looked at, or whose retry has come."""
+    found = conn.execute(_DUE, {"now": now_ms, "limit": limit})
+    return [(ChatRef(r.chat_id, r.owner, r.name), r.rev) for r in found]
+
+
+def claim(
+    conn: sa.Connection, ref: ChatRef, worker: str, now_ms: int, lease_ms: int
+) -> Lease | None:
+    """Lease this chat, unless somebody else works on it."""
+    values = {"chat": ref.id, "worker": worker, "now": now_ms, "until": now_ms + lease_ms}
+    fence = conn.execute(_CLAIM, values).scalar()
+    return None if fence is None else Lease(ref, worker, fence)
+
+
+def settle(conn: sa.Connection, seen: Sequence[tuple[int, int]]) -> None:
+    """Chats that were looked at and had nothing due; each with the revision that was seen."""
+    conn.execute(_SETTLE, [{"chat": chat_id, "seen": rev} for chat_id, rev in seen])
+
+
+def state(conn: sa.Connection, ref: ChatRef, now_ms: int) -> WorkState:
+    """How far the work on a chat has come."""
+    row = conn.execute(_STATE, {"chat": ref.id}).one()
+    leased = row.lease_until is not None and row.lease_until > now_ms
+    return WorkState(row.rev, row.done_rev, row.due_at, leased)
+
+
+def recover(conn: sa.Connection) -> int:
+    """Forget every lease. Only for a database whose lock proves that no other worker lives."""
+    cleared = conn.execute(
+        sa.update(work).where(W.lease_until.is_not(None)).values(lease_until=None, lease_owner=None)
+    )
+    return cleared.rowcount
+
+
+def renew(conn: sa.Connection, lease: Lease, until_ms: int) -> None:
+    """Hold the lease for longer."""
+    _fenced(conn, lease, _RENEW, {"until": until_ms})
+
+
+def finish(conn: sa.Connection, lease: Lease, seen_rev: int, due_at_ms: int | None) -> None:
+    """Give the chat back: all that was due at `seen_rev` is done, or waits until `due_at_ms`."""
+    _fenced(conn, lease, _FINISH, {"seen": seen_rev, "next_due": due_at_ms})
+
+
+def release(conn: sa.Connection, lease: Lease) -> None:
+    """Give the chat back unfinished."""
+    _fenced(conn, lease, _RELEASE, {})
+
+
+def _fenced(
+    conn: sa.Connection, lease: Lease, statement: sa.Update, values: dict[str, int | None]
+) -> None:
+    mine = {"chat": lease.ref.id, "my_fence": lease.fence, **values}
+    if conn.execute(statement, mine).rowcount != 1:
+        raise LeaseLost(f"another worker has chat {lease.ref.name!r}")
+
+
+def _check(conn: sa.Connection, lease: Lease) -> None:
+    if conn.execute(_FENCE, {"chat": lease.ref.id}).scalar() != lease.fence:
+        raise LeaseLost(f"another worker has chat {lease.ref.name!r}")
+
+
+def commit(conn: sa.Connection, lease: Lease, draft: Draft, month: str, now_ms: int) -> Summary:
+    """A draft becomes a summary, with everything that belongs to it, in one fenced step."""
+    _check(conn, lease)
+    made = coverage.commit_leaf(conn, lease.ref, draft, now_ms)
+    _forget(conn, lease.ref, draft.task.id)
+    if draft.usage != Usage():
+        _settle_payment(conn, lease, draft, month, now_ms)
+    return made
+
+
+def _settle_payment(
+    conn: sa.Connection, lease: Lease, draft: Draft, month: str, now_ms: int
+) -> None:
+    """The answer is used: enter what it cost, forget the kept copy."""
+    request = draft.provenance.get("request")
+    conn.execute(_FORGET_PAID, {"chat": lease.ref.id, "request": request})
+    conn.execute(
+        sa.insert(usage),
+        {
+            "owner": lease.ref.owner,
+            "month": month,
+            "profile": str(draft.provenance.get("profile", "")),
+            "chat_id": lease.ref.id,
+            "lane": draft.task.lane,
+            "input_tokens": draft.usage.input_tokens,
+            "output_tokens": draft.usage.output_tokens,
+            "created_at": now_ms,
+        },
+    )
+
+
+def record_attempt(conn: sa.Connection, lease: Lease, made: Attempt, now_ms: int) -> None:
+    """What became of a task, so that nobody pays for the same failure at once again."""
+    _check(conn, lease)
+    _forget(conn, lease.ref, made.task_id)
+    conn.execute(
+        sa.insert(attempt).values(
+            chat_id=lease.ref.id,
+            task_id=made.task_id,
+            lane=made.lane,
+            verdict=made.verdict,
+            error_class=made.error_class,
+            error_text=made.error_text[:ERROR_TEXT_MAX],
+            tries=made.tries,
+            not_before=made.not_before_ms,
+            updated_at=now_ms,
+        )
+    )
+
+
+def _forget(conn: sa.Connection, ref: ChatRef, task_id: str) -> None:
+    conn.execute(_FORGET, {"chat": ref.id, "task": task_id})
+
+
+def attempts(conn: sa.Connection, ref: ChatRef) -> dict[str, Attempt]:
+    """The chat's open attempts by task."""
+    return {row.task_id: Attempt(*row) for row in conn.execute(_ATTEMPTS, {"chat": ref.id})}
+
+
+def paid(conn: sa.Connection, ref: ChatRef, request_hash: str) -> Reply | None:
+    """An answer that had arrived for this very request and was not yet used."""
+    row = conn.execute(_FIND_PAID, {"chat": ref.id, "request": request_hash}).scalar()
+    if row is None:
+        return None
+    body = json.loads(row)
+    return Reply(body["text"], body["model"], body["finish"], Usage(*body["usage"]))
+
+
+def keep_paid(
+    conn: sa.Connection,
+    ref: ChatRef,
+    request_hash: str,
+    reply: Reply,
+    sources: Sequence[int],
+    now_ms: int,
+) -> None:
+    """Keep an answer from the moment it arrives until its summary is committed."""
+    body = {
+        "text": reply.text,
+        "model": reply.model,
+        "finish": reply.finish,
+        "usage": [reply.usage.input_tokens, reply.usage.output_tokens],
+    }
+    conn.execute(_FORGET_PAID, {"chat": ref.id, "request": request_hash})
+    conn.execute(
+        sa.insert(llm_result).values(
+            chat_id=ref.id,
+            request_hash=request_hash,
+            response=json.dumps(body, ensure_ascii=False),
+            sources=json.dumps(list(sources)),
+            created_at=now_ms,
+        )
+    )

@@ -1,0 +1,118 @@
+"""Who may talk to this server: programs on this machine, not the web pages they have open.
+
+A page in a browser can send requests here. It cannot forge its `Origin`, and a name of its own that
+it has pointed at this machine shows in `Host`. Bodies have a limit, counted while they arrive.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_BYTES_MAX = 32 * 1024 * 1024
+
+
+class Guard:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, body_bytes_max: int = BODY_BYTES_MAX) -> None:
+        self._app = app
+        self._body_bytes_max = body_bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refused = _refused(Headers(scope=scope)) or self._announced(Headers(scope=scope))
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        try:
+            await self._app(scope, self._counted(receive), send)
+        except _BodyTooLarge:
+            # The body is read before anything is answered, so the answer is still ours to give.
+            await self._too_large()(scope, receive, send)
+
+    def _announced(self, headers: Headers) -> Response | None:
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > self._body_bytes_max:
+            return self._too_large()
+        return None
+
+    def _counted(self, receive: Receive) -> Receive:
+        """A chunked body announces no length."""
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            if message["type"] == "http.request":
+                seen += len(message.get("body", b""))
+                if seen > self._body_bytes_max:
+                    raise _BodyTooLarge
+            return message
+
+        return counted
+
+    def _too_large(self) -> Response:
+        limit_mib = self._body_bytes_max // (1024 * 1024)
+        return refusal(413, f"a request has at most {limit_mib} MiB", "request_too_large")
+
+
+class _BodyTooLarge(Exception):
+    """More has arrived than a request may have."""
+
+
+def _refused(headers: Headers) -> Response | None:
+    hosts = headers.getlist("host")
+    if len(hosts) != 1 or not _is_here(hosts[0]):
+        return refusal(
+            421,
+            "this server answers to localhost only; check the address in the client",
+            "wrong_host",
+        )
+    origins = headers.getlist("origin")
+    if any(not _is_local_origin(origin) for origin in origins):
+        return refusal(403, "web pages of other sites may not use this server", "wrong_origin")
+    return None
+
+
+def _is_local_origin(origin: str) -> bool:
+    scheme, mark, host = origin.partition("://")
+    return bool(mark) and scheme in ("http", "https") and _is_here(host)
+
+
+@lru_cache(maxsize=64)
+def _is_here(host: str) -> bool:
+    """Whether a `name` or `name:port` means this machine whatever a name server says."""
+    try:
+        parsed = urlsplit(f"//{host}")
+        _ = parsed.port  # raises for anything but a number
+    except ValueError:
+        return False
+    if parsed.netloc != host or parsed.username is not None or parsed.hostname is None:
+        return False
+    return is_loopback(parsed.hostname)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can be reached under that name or address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def refusal(status: int, message: str, code: str) -> Response:
+    """An error as clients of OpenAI's interface expect it."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return Response(json.dumps(body), status, media_type="application/json")

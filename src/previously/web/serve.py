@@ -1,0 +1,157 @@
+"""The server: routes, guard and life cycle, on a loopback address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from previously.errors import BadInput
+from previously.service import Service
+from previously.web.guard import Guard, is_loopback
+from previously.web.proxy import Proxy
+from previously.web.upstream import Upstream
+
+GRACE_S = 3  # for streams that are under way when the server is told to stop
+BACKLOG = 512
+
+T = TypeVar("T")
+
+
+def create_app(
+    service: Service,
+    upstream_url: str | None,
+    upstream_key: str | None = None,
+    *,
+    default_budget: int | None = None,
+) -> Starlette:
+    """The application. Without an upstream it runs, and says how to give it one."""
+    upstream = Upstream(upstream_url, upstream_key) if upstream_url else None
+    proxy = Proxy(service, upstream, default_budget)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        if upstream is not None:
+            await upstream.open()
+        try:
+            yield
+        finally:
+            if upstream is not None:
+                await upstream.close()
+
+    return Starlette(
+        routes=[
+            Route("/c/{chat:path}/v1/chat/completions", proxy.completions, methods=["POST"]),
+            Route("/c/{chat:path}/v1/models", proxy.models, methods=["GET"]),
+            Route("/healthz", _healthz, methods=["GET"]),
+        ],
+        middleware=[Middleware(Guard)],
+        lifespan=lifespan,
+    )
+
+
+async def _healthz(_: Request) -> Response:
+    body = json.dumps({"status": "ok", "version": version("previously")})
+    return Response(body, media_type="application/json")
+
+
+async def serve(
+    app: Starlette,
+    host: str,
+    port: int,
+    *,
+    ready: Callable[[str, int], None] | None = None,
+) -> None:
+    """Serve until a signal or a cancellation; `ready` learns the address once it is open."""
+    with listen(host, port) as listener:
+        address = listener.getsockname()
+        server = _Server(_config(app), (lambda: ready(host, address[1])) if ready else None)
+        running = asyncio.ensure_future(server.serve(sockets=[listener]))
+        try:
+            await asyncio.shield(running)
+        finally:
+            server.should_exit = True
+            await running
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """An open listener; port 0 takes a free one."""
+    if not is_loopback(host):
+        raise BadInput(
+            f"cannot listen on {host}: whoever reaches this server may read every chat. "
+            "Access tokens come with a later version; until then use 127.0.0.1",
+            field="host",
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise BadInput(f"cannot listen on {host}:{port}: {error.strerror}", field="port") from error
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a program on the fastest event loop there is."""
+    try:
+        import uvloop  # noqa: PLC0415 - not made for every platform
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+def _config(app: Starlette) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        lifespan="on",
+        ws="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,  # the upstream's own is passed on
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+
+
+class _Server(uvicorn.Server):
+    """Returns when it is told to stop, so that the caller can close what it opened.
+
+    Uvicorn's own would raise the signal again, and end the process there and then.
+    """
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._tell = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._tell is not None:
+            self._tell()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        loop = asyncio.get_running_loop()
+        taken: list[int] = []
+        # Neither Windows nor a thread that is not the main one can take signals this way.
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+                taken.append(number)
+        try:
+            yield
+        finally:
+            for number in taken:
+                loop.remove_signal_handler(number)

@@ -1,0 +1,149 @@
+"""A streamed reply, listened to while it passes: its bytes go on unchanged, its words add up.
+
+Only the closing `[DONE]` is held back, until whoever listens lets it go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from previously.errors import BadInput
+from previously.model import NewMessage
+from previously.text.wire import as_list, as_object, parse
+
+LINE_BYTES_MAX = 16 * 1024 * 1024
+
+_Slot = dict[str, Any]
+
+
+class Tap:
+    """Feed it chunks as they come; it returns what may go on to the client now."""
+
+    def __init__(self) -> None:
+        self.done = False  # the closing event has been seen and is held back
+        self.words = Words()
+        self._line = b""  # not yet ended
+        self._data: list[bytes] = []  # of the event that is not yet ended
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The whole lines so far, up to the closing event."""
+        if self.done:
+            self._held += chunk
+            return b""
+        lines = (self._line + chunk).splitlines(keepends=True)
+        self._line = b"" if not lines or lines[-1].endswith((b"\n", b"\r")) else lines.pop()
+        for index, line in enumerate(lines):
+            if self._is_last(line):
+                self.done = True
+                self._held = b"".join(lines[index:]) + self._line
+                self._line = b""
+                return b"".join(lines[:index])
+        if len(self._line) > LINE_BYTES_MAX:
+            lines.append(self._line)  # no longer worth understanding, still worth passing on
+            self._line = b""
+        return b"".join(lines)
+
+    def end(self) -> NewMessage | None:
+        """The stream is over, wherever it broke off: what was said."""
+        if self._line:
+            self._is_last(self._line)
+        self._end_of_event()
+        return self.words.reply()
+
+    def rest(self) -> bytes:
+        """What was held back, or what the stream broke off with."""
+        held, self._held, self._line = self._held or self._line, b"", b""
+        return held
+
+    def _is_last(self, line: bytes) -> bool:
+        text = line.rstrip(b"\r\n")
+        if not text:
+            self._end_of_event()
+        elif text.startswith(b"data:"):
+            data = text[5:].strip()
+            if data == b"[DONE]":
+                self._end_of_event()
+                return True
+            self._data.append(data)
+        return False
+
+    def _end_of_event(self) -> None:
+        if self._data:
+            self.words.hear(b"\n".join(self._data))
+            self._data = []
+
+
+class Words:
+    """The first choice of a reply, put together from its deltas."""
+
+    def __init__(self) -> None:
+        self.finish: str | None = None
+        self._text: list[str] = []
+        self._calls: dict[int, _Slot] = {}
+
+    def hear(self, data: bytes) -> None:
+        """One event. What cannot be understood is passed over, as a client would."""
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError):
+            return
+        for choice in map(as_object, as_list(as_object(event).get("choices"))):
+            if choice.get("index", 0) == 0:
+                self._take(choice)
+
+    def _take(self, choice: Mapping[str, Any]) -> None:
+        self.finish = choice.get("finish_reason") or self.finish
+        delta = as_object(choice.get("delta"))
+        self._text.append(_spoken(delta.get("content")))
+        for call in as_list(delta.get("tool_calls")):
+            self._add_call(as_object(call))
+
+    def _add_call(self, call: Mapping[str, Any]) -> None:
+        """Calls arrive in pieces under their index; some servers leave the index out."""
+        index = call.get("index")
+        if not isinstance(index, int):
+            index = len(self._calls) if call.get("id") else max(0, len(self._calls) - 1)
+        slot = self._calls.setdefault(index, {"id": "", "name": "", "arguments": ""})
+        slot["id"] = call.get("id") or slot["id"]
+        function = as_object(call.get("function"))
+        for field in ("name", "arguments"):
+            piece = function.get(field)
+            slot[field] += piece if isinstance(piece, str) else ""
+
+    def reply(self) -> NewMessage | None:
+        """What was said so far; None if that is nothing."""
+        calls = [
+            {"id": s["id"], "function": {"name": s["name"], "arguments": s["arguments"]}}
+            for _, s in sorted(self._calls.items())
+        ]
+        return _reply({"content": "".join(self._text), "tool_calls": calls})
+
+
+def reply_in(body: bytes) -> NewMessage | None:
+    """The first choice of a reply that came in one piece; None if there is none to keep."""
+    try:
+        return _reply(as_object(json.loads(body)["choices"][0]["message"]))
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return None
+
+
+def _reply(message: Mapping[str, Any]) -> NewMessage | None:
+    """Final words only: reasoning and whatever else a server adds is no part of the chat."""
+    text = _spoken(message.get("content"))
+    try:
+        said = parse(
+            {"role": "assistant", "content": text, "tool_calls": message.get("tool_calls")}
+        )
+    except BadInput:
+        return None
+    return said if said.body.strip() or said.tool_calls else None
+
+
+def _spoken(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [as_object(part).get("text") for part in as_list(content)]
+    return "".join(text for text in parts if isinstance(text, str))

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import APIStatusError, AuthenticationError, InternalServerError, RateLimitError
+
+from previously.errors import StoreUnavailable
+from previously.testing import Failure
+from previously.web import proxy
+from previously.web.serve import create_app
+from tests.web.rig import Door, Talk, opened, running, say, say_streaming
+
+ERROR = b'{ "error" : {"message":"\xe4\xb8\x8d", "type":"t", "code":null} }\n'
+
+
+@pytest.mark.parametrize(
+    ("status", "raised"),
+    [(500, InternalServerError), (401, AuthenticationError), (429, RateLimitError)],
+)
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_an_upstreams_refusal_passes_exactly_and_stores_nothing(
+    door: Door, status: int, raised: type[APIStatusError], streaming: bool
+) -> None:
+    headers = {"content-type": "application/json", "retry-after": "7", "x-odd": "kept"}
+    door.upstream.answer = lambda _: Failure(status, ERROR, headers)
+    body = {"messages": [{"role": "user", "content": "one"}], "stream": streaming}
+    async with door.http.post(door.url(), json=body) as answer:
+        assert answer.status == status
+        assert await answer.read() == ERROR
+        assert answer.headers["retry-after"] == "7"
+        assert answer.headers["x-odd"] == "kept"
+        assert answer.headers["content-type"] == "application/json"
+    with pytest.raises(raised):
+        await say(door.client(), [], "one", stream=streaming)
+    assert door.rows("select * from message") == []
+
+
+async def test_a_redirect_is_an_answer_and_is_not_followed(door: Door) -> None:
+    headers = {"location": "https://elsewhere.example/v1/chat/completions"}
+    door.upstream.answer = lambda _: Failure(307, b"moved", headers)
+    body = {"messages": [{"role": "user", "content": "one"}]}
+    async with door.http.post(door.url(), json=body, allow_redirects=False) as answer:
+        assert (answer.status, await answer.read()) == (307, b"moved")
+        assert answer.headers["location"] == headers["location"]
+
+
+async def fails(*_: Any, **__: Any) -> Any:
+    raise StoreUnavailable("the disk is full")
+
+
+async def breaks(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("a mistake in the program")
+
+
+async def hangs(*_: Any, **__: Any) -> Any:
+    await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("fault", [fails, breaks])
+@pytest.mark.parametrize("method", ["find_chat", "newest", "load", "save_fold", "ensure_chat"])
+async def test_a_fault_in_memory_passes_the_request_as_it_came(
+    door: Door, method: str, fault: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    if method == "newest":  # not looked at before there is a chat
+        await door.house.service.open_chat("demo")
+    door.break_store(**{method: fault})
+    raw = b'{"messages":[{"role":"user","content":"private words"}] }'
+    with caplog.at_level(logging.WARNING, "previously"):
+        async with door.http.post(door.url(), data=raw) as answer:
+            assert answer.status == 200
+            assert "the memory failed" in answer.headers["x-previously-trace"]
+    assert door.upstream.requests[-1].raw == raw
+    assert "the memory failed" in caplog.text
+    assert "private words" not in caplog.text
+
+
+@pytest.mark.parametrize("speak", [say, say_streaming])
+@pytest.mark.parametrize("fault", [fails, breaks])
+async def test_a_turn_that_cannot_be_recorded_is_answered_all_the_same(
+    door: Door, speak: Any, fault: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    door.break_store(record_turn=fault)
+    client, talk = door.client(), Talk()
+    assert await speak(client, talk, "one") == "I have read 1 messages."
+    assert "the memory failed" in caplog.text
+    door.break_store()
+    await speak(client, talk, "two")
+    assert len(await door.messages()) == 4  # the client has sent the lost turn again
+
+
+async def test_a_memory_that_hangs_is_not_waited_for(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "MEMORY_DEADLINE_S", 0.1)
+    door.break_store(load=hangs)
+    assert await say(door.client(), [], "one") == "I have read 1 messages."
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b'"x"', b"\xff\xfe\x00", b"[" * 100_000])
+async def test_a_body_that_is_no_json_object_is_refused(door: Door, raw: bytes) -> None:
+    async with door.http.post(door.url(), data=raw) as answer:
+        assert answer.status == 400
+        error = json.loads(await answer.read())["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "invalid_json")
+    assert door.upstream.requests == []
+
+
+async def test_half_a_surrogate_pair_passes(door: Door) -> None:
+    raw = b'{"messages":[{"role":"user","content":"\\ud83d broken"}],"previously":{}}'
+    async with door.http.post(door.url(), data=raw) as answer:
+        assert answer.status == 200
+    assert door.upstream.requests[-1].messages[0]["content"] == "\ud83d broken"
+    assert (await door.lines())[0] == ("user", "\ufffd broken")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b'{"choices":[]}',
+        b'{"choices":[{"message":{"content":"  "}}]}',
+        b'{"choices":[{"message":{"content":null,"tool_calls":"x"}}]}',
+    ],
+)
+async def test_an_answer_without_words_passes_and_is_no_turn(door: Door, reply: bytes) -> None:
+    door.upstream.answer = lambda _: Failure(200, reply)
+    body = {"messages": [{"role": "user", "content": "one"}]}
+    async with door.http.post(door.url(), json=body) as answer:
+        assert (answer.status, await answer.read()) == (200, reply)
+    assert door.rows("select * from message") == []
+
+
+async def test_an_encoded_answer_passes_and_is_not_kept(door: Door) -> None:
+    headers = {"content-type": "application/json", "content-encoding": "zstd"}
+    door.upstream.answer = lambda _: Failure(200, b"\x28\xb5\x2f\xfd", headers)
+    body = {"messages": [{"role": "user", "content": "one"}]}
+    async with door.http.post(door.url(), json=body) as answer:
+        assert await answer.read() == b"\x28\xb5\x2f\xfd"
+        assert answer.headers["content-encoding"] == "zstd"
+    assert door.upstream.requests[-1].headers["accept-encoding"] == "identity"
+
+
+async def test_the_clients_key_goes_upstream(door: Door) -> None:
+    await say(door.client(), [], "one", extra_headers={"X-Previously-Odd": "1", "Cookie": "a=b"})
+    sent = door.upstream.requests[-1].headers
+    assert sent["authorization"] == "Bearer client-key"
+    assert "cookie" not in sent
+    assert not any(name.startswith("x-previously") for name in sent)
+
+
+async def test_a_configured_key_takes_the_place_of_the_clients(tmp_path: Path) -> None:
+    async with opened(tmp_path, key="own-key") as door:
+        await say(door.client(), [], "one")
+        await door.client().models.list()
+        assert {r.headers["authorization"] for r in door.upstream.requests} == {"Bearer own-key"}
+
+
+async def test_an_upstream_that_is_not_there_is_named(door: Door) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        url = f"http://127.0.0.1:{gone.getsockname()[1]}/v1"
+    async with running(create_app(door.house.service, url)) as port:
+        body = {"messages": [{"role": "user", "content": "one"}]}
+        target = f"http://127.0.0.1:{port}/c/demo/v1/chat/completions"
+        async with door.http.post(target, json=body) as answer:
+            error = json.loads(await answer.read())["error"]
+            assert (answer.status, error["code"]) == (502, "upstream_unreachable")
+    assert door.rows("select * from message") == []
+
+
+async def test_without_an_upstream_the_server_says_how_to_give_it_one(door: Door) -> None:
+    async with running(create_app(door.house.service, None)) as port:
+        base = f"http://127.0.0.1:{port}"
+        async with door.http.post(f"{base}/c/demo/v1/chat/completions", json={}) as answer:
+            error = json.loads(await answer.read())["error"]
+            assert answer.status == 503
+            assert "previously serve --upstream URL" in error["message"]
+        async with door.http.get(f"{base}/c/demo/v1/models") as answer:
+            assert answer.status == 503
+        async with door.http.get(f"{base}/healthz") as answer:
+            assert answer.status == 200

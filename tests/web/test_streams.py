@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+from openai import APIError
+
+from previously.model import State
+from previously.testing import Failure
+from tests.web.rig import Door, Talk, ask, say, say_streaming, until
+
+LONG = "The lamp turned over the dark water, and nobody came. " * 8
+
+
+def body(*words: str) -> dict[str, Any]:
+    messages = [{"role": "user", "content": one} for one in words]
+    return {"model": "m", "messages": messages, "stream": True}
+
+
+async def read_some(answer: aiohttp.ClientResponse, events: int) -> str:
+    """The words of the first few events."""
+    told = ""
+    for _ in range(events):
+        line = b""
+        while not line.startswith(b"data: "):
+            line = await answer.content.readline()
+        told += json.loads(line[6:])["choices"][0]["delta"].get("content") or ""
+    return told
+
+
+async def test_the_turn_is_on_disk_before_the_last_event(door: Door) -> None:
+    async def slow(*args: Any) -> None:
+        await asyncio.sleep(0.2)
+        await door.house.store.record_turn(*args)
+
+    door.break_store(record_turn=slow)
+    async with door.http.post(door.url(), json=body("one")) as answer:
+        assert answer.content_type == "text/event-stream"
+        async for line in answer.content:
+            if line.startswith(b"data: [DONE]"):
+                break
+        found = door.rows("select role, body, state from message order by pos")
+    assert found == [
+        ("user", "one", "candidate"),
+        ("assistant", "I have read 1 messages.", "candidate"),
+    ]
+
+
+async def test_words_arrive_while_the_upstream_still_speaks(door: Door) -> None:
+    door.upstream.answer = lambda _: LONG
+    door.upstream.piece_delay_s = 0.02
+    async with door.http.post(door.url(), json=body("one")) as answer:
+        told = await read_some(answer, 4)
+    assert told == LONG[:24]
+
+
+async def test_the_bytes_of_a_stream_are_not_touched(door: Door) -> None:
+    stream = (
+        b": keep-alive\n\n"
+        b'data: {"choices":[{"index":0,"delta":{"reasoning":"hm"}}],"x":1}\r\n\r\n'
+        b'event: message\nid: 7\ndata: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'
+        b'data: {"choices":[{"index":1,"delta":{"content":"other choice"}}]}\n\n'
+        b'data: {"choices":[{"delta":{"content":"lo"},\ndata: "finish_reason":"stop"}]}\n\n'
+        b"data: not json\n\n"
+        b'data: {"choices":[],"usage":{"total_tokens":3}}\n\n'
+        b"data: [DONE]\n\n: goodbye\n\n"
+    )
+    door.upstream.answer = lambda _: Failure(200, stream, {"content-type": "text/event-stream"})
+    async with door.http.post(door.url(), json=body("one")) as answer:
+        assert await answer.read() == stream
+    assert await door.lines() == [("user", "one"), ("assistant", "Hello")]
+
+
+async def test_a_stream_without_its_closing_event_is_kept(door: Door) -> None:
+    door.upstream.sends_done = False
+    client, talk = door.client(), Talk()
+    await say_streaming(client, talk, "one")
+    assert await door.lines() == [("user", "one"), ("assistant", "I have read 1 messages.")]
+
+
+async def test_a_stream_that_breaks_looks_broken_and_its_words_are_a_candidate(door: Door) -> None:
+    door.upstream.answer = lambda _: LONG
+    door.upstream.cut_after_pieces = 5
+    async with door.http.post(door.url(), json=body("one")) as answer:
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.read()
+    kept = await door.messages()
+    assert [m.body for m in kept] == ["one", LONG[:32]]
+    assert kept[1].state == State.CANDIDATE
+
+
+async def test_a_stream_that_breaks_before_a_word_leaves_no_turn(door: Door) -> None:
+    door.upstream.cut_after_pieces = 1
+    async with door.http.post(door.url(), json=body("one")) as answer:
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.read()
+    assert await door.messages() == []
+    door.upstream.cut_after_pieces = None
+    client, talk = door.client(), Talk()
+    await say_streaming(client, talk, "one, in other words")
+    assert len(await door.messages()) == 2
+
+
+async def stopped(door: Door) -> str:
+    """The user presses stop; what the client had read by then."""
+    door.upstream.answer = lambda _: LONG
+    door.upstream.piece_delay_s = 0.02
+    async with aiohttp.ClientSession() as session:
+        answer = await session.post(door.url(), json=body("one"))
+        told = await read_some(answer, 5)
+        answer.close()
+    await until(lambda: len(door.rows("select * from message")) == 2)
+    door.upstream.piece_delay_s = 0
+    return told
+
+
+@pytest.mark.proves("G-107")
+async def test_a_client_that_leaves_ends_the_work_and_the_part_is_not_final(door: Door) -> None:
+    told = await stopped(door)
+    await until(lambda: door.upstream.abandoned == 1)
+    kept = await door.messages()
+    assert kept[1].body.startswith(told)
+    assert len(kept[1].body) < len(LONG)
+    assert not kept[1].eligible
+
+
+@pytest.mark.proves("G-107")
+async def test_a_part_that_the_client_keeps_becomes_final(door: Door) -> None:
+    told = await stopped(door)
+    talk: Talk = [{"role": "user", "content": "one"}, {"role": "assistant", "content": told}]
+    await say(door.client(), talk, "go on")
+    kept = await door.messages()
+    assert (kept[1].body, kept[1].state) == (told, State.CONFIRMED)
+
+
+@pytest.mark.proves("G-107")
+async def test_a_part_that_is_asked_again_gives_way(door: Door) -> None:
+    await stopped(door)
+    door.upstream.answer = lambda _: "Whole."
+    await ask(door.client(), [{"role": "user", "content": "one"}])
+    assert await door.lines() == [("user", "one"), ("assistant", "Whole.")]
+
+
+async def test_an_error_inside_a_stream_reaches_the_client(door: Door) -> None:
+    stream = b'data: {"error":{"message":"overloaded","code":529}}\n\ndata: [DONE]\n\n'
+    door.upstream.answer = lambda _: Failure(200, stream, {"content-type": "text/event-stream"})
+    with pytest.raises(APIError, match="overloaded"):
+        await say_streaming(door.client(), [], "one")
+    assert await door.messages() == []
+
+
+async def test_streams_of_equal_requests_make_one_turn(door: Door) -> None:
+    numbers = itertools.count()
+    door.upstream.answer = lambda _: f"try {next(numbers)}"
+    door.upstream.piece_delay_s = 0.01
+    client = door.client()
+    await asyncio.gather(*(say_streaming(client, [], "one") for _ in range(5)))
+    assert len(await door.messages()) == 2
+    assert len(door.rows("select * from variant")) == 5
