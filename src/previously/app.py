@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from previously.engine import Engine
 from previously.errors import BadInput, ChatNotFound
 from previously.llm import Llm
@@ -18,6 +20,7 @@ from previously.llm.extractive import Extractive
 from previously.runner import Runner
 from previously.service import Service
 from previously.settings import from_environment
+from previously.store.migrate import check
 from previously.store.sql import SqlStore
 from previously.store.sqlite import SqliteDatabase
 
@@ -51,6 +54,22 @@ def database_path(database: str | None = None, data: str | None = None) -> Path:
     if "://" in chosen and not chosen.startswith("sqlite:///"):
         raise BadInput(f"cannot open {chosen.split('://')[0]}:// databases yet", field="database")
     return Path(chosen.removeprefix("sqlite:///"))
+
+
+async def inspect(path: Path) -> tuple[str, int]:
+    """SQLite's own verdict on its file, and how many chats are in it."""
+    database = _open(path, read_only=True)
+    try:
+        return await database.read(_inspect)
+    finally:
+        await database.close()
+
+
+def _inspect(connection: sa.Connection) -> tuple[str, int]:
+    check(connection)
+    verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+    chats = connection.exec_driver_sql("SELECT count(*) FROM chat").scalar_one()
+    return str(verdict), int(chats)
 
 
 @dataclass(slots=True)

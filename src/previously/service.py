@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from previously import folding
 from previously.assembler import assemble, before_tail
@@ -25,8 +25,7 @@ from previously.model import (
     Summary,
     total_tokens,
 )
-from previously.runner import Runner
-from previously.settings import checked
+from previously.settings import Settings, checked
 from previously.store import Store
 
 OWNER = "local"  # until tokens name others
@@ -55,13 +54,24 @@ class Place:
     reason: str = ""
 
 
-class Service:
-    """One store, one runner; every method checks what it is given and changes all or nothing."""
+class Background(Protocol):
+    """What works off the tasks, in this process or elsewhere."""
 
-    def __init__(self, store: Store, runner: Runner | None, clock_ms: Callable[[], int]) -> None:
+    def wake(self, ref: ChatRef) -> None: ...
+
+    async def idle(self, ref: ChatRef, timeout_s: float) -> bool: ...
+
+
+class Service:
+    """One store, one background; every method checks what it is given and changes all or nothing."""
+
+    def __init__(
+        self, store: Store, background: Background | None, clock_ms: Callable[[], int]
+    ) -> None:
         self.store = store
-        self._runner = runner
+        self._background = background
         self._clock_ms = clock_ms
+        self._budgets: dict[int, int] = {}
         self._rendered: OrderedDict[tuple[int, FoldKey], tuple[Fold, tuple[Block, ...]]] = (
             OrderedDict()
         )
@@ -99,8 +109,8 @@ class Service:
 
     def wake(self, ref: ChatRef) -> None:
         """Tell the background that this chat has changed."""
-        if self._runner is not None:
-            self._runner.wake(ref)
+        if self._background is not None:
+            self._background.wake(ref)
 
     async def messages(self, ref: ChatRef) -> AsyncIterator[Message]:
         """Every message, oldest first, in pages."""
@@ -158,15 +168,19 @@ class Service:
     async def _look(
         self, ref: ChatRef, budget_tokens: int | None, *, wide: bool
     ) -> tuple[Snapshot, int]:
-        key = FoldKey("", budget_tokens or 0)
-        snapshot = await self.store.load(ref, key, wide=wide)
-        return snapshot, budget_tokens or snapshot.settings.budget_tokens
+        budget = budget_tokens or self._budgets.get(ref.id) or Settings().budget_tokens
+        snapshot = await self.store.load(ref, FoldKey("", budget), wide=wide)
+        own = snapshot.settings.budget_tokens
+        if budget_tokens is None and own != budget:
+            self._budgets[ref.id] = own  # guessed wrong: the settings have another budget
+            return await self._look(ref, None, wide=wide)
+        return snapshot, budget
 
     async def settle(self, ref: ChatRef, timeout_s: float) -> Settled:
         """Wait until nothing is due; says what failed and waits for another try."""
-        if self._runner is None:
+        if self._background is None:
             raise BadInput("this memory runs no background work; open it with worker=True")
-        done = await self._runner.idle(ref, timeout_s)
+        done = await self._background.idle(ref, timeout_s)
         waiting = (await self.store.attempts(ref)).values()
         return Settled(done, tuple(waiting))
 

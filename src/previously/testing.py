@@ -133,7 +133,7 @@ class FakeUpstream:
         port: int = 0,
         host: str = "127.0.0.1",
     ) -> None:
-        self.answer = answer
+        self.answer: Callable[[dict[str, Any]], Answer] = answer
         self.requests: list[Seen] = []
         self.headers: dict[str, str] = {}  # sent with every answer
         self.piece_delay_s = 0.0  # between two events of a stream
@@ -142,6 +142,11 @@ class FakeUpstream:
         self.abandoned = 0  # streams whose reader left before the end
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
+
+    def says(self, *answers: Answer) -> None:
+        """From now on these, one after the other; the last one stays."""
+        lines = iter(answers[:-1])
+        self.answer = lambda _: next(lines, answers[-1])
 
     @property
     def url(self) -> str:

@@ -106,13 +106,12 @@ async def opened(
     llm: Llm | None = None,
     key: str | None = None,
     default_budget: int | None = None,
-    worker: bool = True,
-    **settings: object,
+    settings: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Door]:
     """A door with everything behind it."""
     path = folder / "previously.db"
     async with AsyncExitStack() as stack:
-        house = await app.build(path, llm=llm, worker=worker, settings=settings)
+        house = await app.build(path, llm=llm, settings=settings)
         stack.push_async_callback(house.close)
         upstream = await stack.enter_async_context(FakeUpstream())
         application = create_app(house.service, upstream.url, key, default_budget=default_budget)
@@ -140,8 +139,9 @@ async def say(client: AsyncOpenAI, talk: Talk, words: str, **more: Any) -> str:
 
 async def ask(client: AsyncOpenAI, talk: Talk, **more: Any) -> str:
     """An answer to what was said last."""
-    answer = await client.chat.completions.create(model="m", messages=talk, **more)
-    told = answer.choices[0].message.content or ""
+    create: Any = client.chat.completions.create  # its overloads cannot see through `more`
+    answer = await create(model="m", messages=talk, **more)
+    told: str = answer.choices[0].message.content or ""
     talk.append({"role": "assistant", "content": told})
     return told
 

@@ -84,10 +84,10 @@ def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
     assert [(c["id"], c["function"]["arguments"]) for c in calls] == [("c1", "{}"), ("c2", "{}")]
 
 
-FIELDS = (
-    "choices delta message content tool_calls function id index arguments name text type "
-    "finish_reason"
-).split()
+FIELDS = [
+    *("choices", "delta", "message", "content", "tool_calls", "function", "id", "index"),
+    *("arguments", "name", "text", "type", "finish_reason"),
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -11,7 +11,8 @@ from openai import APIError
 
 from previously.model import State
 from previously.testing import Failure
-from tests.web.rig import Door, Talk, ask, say, say_streaming, until
+from previously.web import serve
+from tests.web.rig import Door, Talk, ask, opened, say, say_streaming, until
 
 LONG = "The lamp turned over the dark water, and nobody came. " * 8
 
@@ -51,7 +52,7 @@ async def test_the_turn_is_on_disk_before_the_last_event(door: Door) -> None:
 
 
 async def test_words_arrive_while_the_upstream_still_speaks(door: Door) -> None:
-    door.upstream.answer = lambda _: LONG
+    door.upstream.says(LONG)
     door.upstream.piece_delay_s = 0.02
     async with door.http.post(door.url(), json=body("one")) as answer:
         told = await read_some(answer, 4)
@@ -69,7 +70,7 @@ async def test_the_bytes_of_a_stream_are_not_touched(door: Door) -> None:
         b'data: {"choices":[],"usage":{"total_tokens":3}}\n\n'
         b"data: [DONE]\n\n: goodbye\n\n"
     )
-    door.upstream.answer = lambda _: Failure(200, stream, {"content-type": "text/event-stream"})
+    door.upstream.says(Failure(200, stream, {"content-type": "text/event-stream"}))
     async with door.http.post(door.url(), json=body("one")) as answer:
         assert await answer.read() == stream
     assert await door.lines() == [("user", "one"), ("assistant", "Hello")]
@@ -83,7 +84,7 @@ async def test_a_stream_without_its_closing_event_is_kept(door: Door) -> None:
 
 
 async def test_a_stream_that_breaks_looks_broken_and_its_words_are_a_candidate(door: Door) -> None:
-    door.upstream.answer = lambda _: LONG
+    door.upstream.says(LONG)
     door.upstream.cut_after_pieces = 5
     async with door.http.post(door.url(), json=body("one")) as answer:
         with pytest.raises(aiohttp.ClientPayloadError):
@@ -107,7 +108,7 @@ async def test_a_stream_that_breaks_before_a_word_leaves_no_turn(door: Door) -> 
 
 async def stopped(door: Door) -> str:
     """The user presses stop; what the client had read by then."""
-    door.upstream.answer = lambda _: LONG
+    door.upstream.says(LONG)
     door.upstream.piece_delay_s = 0.02
     async with aiohttp.ClientSession() as session:
         answer = await session.post(door.url(), json=body("one"))
@@ -140,22 +141,37 @@ async def test_a_part_that_the_client_keeps_becomes_final(door: Door) -> None:
 @pytest.mark.proves("G-107")
 async def test_a_part_that_is_asked_again_gives_way(door: Door) -> None:
     await stopped(door)
-    door.upstream.answer = lambda _: "Whole."
+    door.upstream.says("Whole.")
     await ask(door.client(), [{"role": "user", "content": "one"}])
     assert await door.lines() == [("user", "one"), ("assistant", "Whole.")]
 
 
 async def test_an_error_inside_a_stream_reaches_the_client(door: Door) -> None:
     stream = b'data: {"error":{"message":"overloaded","code":529}}\n\ndata: [DONE]\n\n'
-    door.upstream.answer = lambda _: Failure(200, stream, {"content-type": "text/event-stream"})
+    door.upstream.says(Failure(200, stream, {"content-type": "text/event-stream"}))
     with pytest.raises(APIError, match="overloaded"):
         await say_streaming(door.client(), [], "one")
     assert await door.messages() == []
 
 
+async def test_a_server_that_is_stopped_keeps_what_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "GRACE_S", 0)
+    async with aiohttp.ClientSession() as session:
+        async with opened(tmp_path) as door:
+            door.upstream.says(LONG)
+            door.upstream.piece_delay_s = 0.02
+            answer = await session.post(door.url(), json=body("one"))
+            told = await read_some(answer, 5)
+        answer.close()
+        kept = [row[0] for row in door.rows("select body from message order by pos")]
+    assert kept[0] == "one"
+    assert kept[1].startswith(told)
+
+
 async def test_streams_of_equal_requests_make_one_turn(door: Door) -> None:
-    numbers = itertools.count()
-    door.upstream.answer = lambda _: f"try {next(numbers)}"
+    door.upstream.says(*(f"try {i}" for i in range(9)))
     door.upstream.piece_delay_s = 0.01
     client = door.client()
     await asyncio.gather(*(say_streaming(client, [], "one") for _ in range(5)))

@@ -62,7 +62,7 @@ async def test_the_fake_upstream_satisfies_the_real_client() -> None:
         assert answer.choices[0].message.content == "I have read 1 messages."
         assert answer.usage is not None
         assert answer.usage.total_tokens > 0
-        upstream.answer = lambda _: Failure(429, b'{"error":{"message":"slow down"}}')
+        upstream.says(Failure(429, b'{"error":{"message":"slow down"}}'))
         with pytest.raises(RateLimitError, match="slow down"):
             await client.chat.completions.create(
                 model="m", messages=[{"role": "user", "content": "hi"}]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -32,7 +31,7 @@ def words(turn: int) -> str:
 async def test_sixty_turns_stay_within_the_budget_and_lose_nothing(
     tmp_path: Path, speak: Say
 ) -> None:
-    async with opened(tmp_path, **SMALL) as door:
+    async with opened(tmp_path, settings=SMALL) as door:
         client, talk = door.client(), list[Any](HEAD)
         for turn in range(60):
             await speak(client, talk, words(turn))
@@ -47,7 +46,9 @@ async def test_sixty_turns_stay_within_the_budget_and_lose_nothing(
 
 
 async def test_a_budget_given_to_the_server_holds_for_every_chat(tmp_path: Path) -> None:
-    async with opened(tmp_path, default_budget=400, visible_floors=2, fold_every=2) as door:
+    async with opened(
+        tmp_path, default_budget=400, settings={**SMALL, "visible_floors": 2}
+    ) as door:
         client, talk = door.client(), Talk()
         for turn in range(12):
             await say(client, talk, words(turn))
@@ -65,7 +66,7 @@ async def test_what_the_client_has_cut_off_is_still_in_the_prompt(door: Door) ->
     client, talk = door.client(), Talk()
     for turn in range(4):
         await say(client, talk, f"words {turn}")
-    window = [*talk[-3:], {"role": "user", "content": "words 4"}]
+    window: Talk = [*talk[-3:], {"role": "user", "content": "words 4"}]
     await client.chat.completions.create(model="m", messages=window)
     assert door.upstream.requests[-1].messages == [*talk, window[-1]]
     assert len(await door.messages()) == 10
@@ -73,7 +74,7 @@ async def test_what_the_client_has_cut_off_is_still_in_the_prompt(door: Door) ->
 
 @pytest.mark.proves("G-101")
 async def test_the_same_words_twice_are_two_messages(door: Door) -> None:
-    door.upstream.answer = lambda _: "嗯。"
+    door.upstream.says("嗯。")
     client, talk = door.client(), Talk()
     for _ in range(5):
         await say(client, talk, "嗯。")
@@ -81,8 +82,7 @@ async def test_the_same_words_twice_are_two_messages(door: Door) -> None:
 
 
 async def test_rerolls_are_variants_of_one_reply(door: Door) -> None:
-    numbers = itertools.count()
-    door.upstream.answer = lambda _: f"try {next(numbers)}"
+    door.upstream.says(*(f"try {i}" for i in range(9)))
     client, talk = door.client(), Talk()
     await say(client, talk, "one")
     await say(client, talk, "two")
@@ -102,8 +102,7 @@ async def test_rerolls_are_variants_of_one_reply(door: Door) -> None:
 
 
 async def test_the_client_may_keep_an_earlier_variant(door: Door) -> None:
-    numbers = itertools.count()
-    door.upstream.answer = lambda _: f"try {next(numbers)}"
+    door.upstream.says(*(f"try {i}" for i in range(9)))
     client, talk = door.client(), Talk()
     await say(client, talk, "one")
     del talk[-1]
@@ -115,7 +114,7 @@ async def test_the_client_may_keep_an_earlier_variant(door: Door) -> None:
 
 
 async def test_a_cleaned_echo_becomes_the_text_and_ours_stays_a_variant(door: Door) -> None:
-    door.upstream.answer = lambda _: "Keeper: The lamp is lit.\nUser: I"
+    door.upstream.says("Keeper: The lamp is lit.\nUser: I")
     client, talk = door.client(), Talk()
     await say(client, talk, "Is it lit?")
     talk[-1]["content"] = "The lamp is lit."
@@ -136,30 +135,28 @@ async def test_a_turn_is_a_candidate_until_the_client_shows_it_again(door: Door)
     assert states == [State.CONFIRMED, State.CONFIRMED, State.CANDIDATE, State.CANDIDATE]
 
 
-@pytest.mark.parametrize(
-    ("messages", "reason"),
-    [
-        ([{"role": "user", "content": "another story"}], "does not continue"),
-        ([{"role": "user", "content": "one"}, {"role": "assistant", "content": "x"}], "neither"),
-        ([{"role": "system", "content": "only this"}], "no conversation"),
-        ([{"role": "function", "name": "f", "content": "x"}], "function"),
-        (["not an object"], "not an object"),
-        ("no list", "no list"),
-    ],
-)
-async def test_what_is_not_understood_passes_unchanged_and_leaves_no_mark(
-    door: Door, messages: object, reason: str
-) -> None:
-    client, talk = door.client(), Talk()
-    await say(client, talk, "one")
+STRANGE: list[tuple[object, str]] = [
+    ([{"role": "user", "content": "another story"}], "does not continue"),
+    ([{"role": "user", "content": "one"}, {"role": "assistant", "content": "x"}], "neither"),
+    ([{"role": "system", "content": "only this"}], "no conversation"),
+    ([{"role": "function", "name": "f", "content": "x"}], "function"),
+    (["not an object"], "not an object"),
+    ("no list", "no list"),
+]
+
+
+async def test_what_is_not_understood_passes_unchanged_and_leaves_no_mark(door: Door) -> None:
+    await say(door.client(), [], "one")
     before = door.rows("select * from message")
-    raw = json.dumps({"model": "m", "messages": messages}).encode()
-    door.upstream.answer = lambda _: "whatever"
-    async with door.http.post(door.url(), data=raw) as answer:
-        assert answer.status == 200
-        assert answer.headers["x-previously-trace"].startswith("pass-through: ")
-        assert reason in answer.headers["x-previously-trace"]
-    assert door.upstream.requests[-1].raw == raw
+    door.upstream.says("whatever")
+    for messages, reason in STRANGE:
+        raw = json.dumps({"model": "m", "messages": messages}).encode()
+        async with door.http.post(door.url(), data=raw) as answer:
+            assert answer.status == 200
+            trace = answer.headers["x-previously-trace"]
+        assert trace.startswith("pass-through: ")
+        assert reason in trace
+        assert door.upstream.requests[-1].raw == raw
     assert door.rows("select * from message") == before
 
 
@@ -187,13 +184,13 @@ async def test_recording_can_be_switched_off_for_a_request(door: Door, how: str)
 
 async def test_unknown_fields_survive_in_both_directions(tmp_path: Path) -> None:
     reply = b'{"choices":[{"message":{"content":"ok","odd":[1]},"index":0}],  "z" : 1e3}'
-    async with opened(tmp_path, **SMALL) as door:
+    async with opened(tmp_path, settings=SMALL) as door:
         client, talk = door.client(), Talk()
         for turn in range(12):
             await say(client, talk, words(turn))
         talk[-1]["reasoning_content"] = "kept"
         talk.append({"role": "user", "content": "now", "cache_control": {"type": "ephemeral"}})
-        door.upstream.answer = lambda _: Failure(200, reply, {"content-type": "application/json"})
+        door.upstream.says(Failure(200, reply, {"content-type": "application/json"}))
         body = {"messages": talk, "model": "m", "future": {"a": [1, None]}, "previously": {"x": 1}}
         async with door.http.post(door.url(), json=body) as answer:
             assert await answer.read() == reply
@@ -206,7 +203,7 @@ async def test_unknown_fields_survive_in_both_directions(tmp_path: Path) -> None
 
 
 async def test_the_answer_says_what_was_done(tmp_path: Path) -> None:
-    async with opened(tmp_path, **SMALL) as door:
+    async with opened(tmp_path, settings=SMALL) as door:
         client, talk = door.client("%E6%9E%97%E6%9C%88%20%2F%201"), list[Any](HEAD)
         for turn in range(12):
             talk.append({"role": "user", "content": words(turn)})
@@ -276,8 +273,7 @@ async def test_the_synchronous_client_works_too(door: Door) -> None:
 
 
 async def test_many_equal_requests_at_once_make_one_turn(door: Door) -> None:
-    numbers = itertools.count()
-    door.upstream.answer = lambda _: f"try {next(numbers)}"
+    door.upstream.says(*(f"try {i}" for i in range(9)))
     client, talk = door.client(), Talk()
     await say(client, talk, "one")
     await asyncio.gather(*(say(client, list(talk), "two") for _ in range(6)))
@@ -301,7 +297,7 @@ async def test_of_different_requests_at_once_one_is_kept_whole(door: Door) -> No
 async def test_a_summariser_that_hangs_delays_no_turn(tmp_path: Path) -> None:
     llm = ScriptedLlm()
     llm.hang()
-    async with opened(tmp_path, llm=llm, **SMALL) as door:
+    async with opened(tmp_path, llm=llm, settings=SMALL) as door:
         client, talk = door.client(), Talk()
         for turn in range(20):
             await say(client, talk, words(turn))
@@ -317,7 +313,7 @@ async def test_a_summariser_that_hangs_delays_no_turn(tmp_path: Path) -> None:
 @pytest.mark.proves("G-117")
 async def test_no_image_data_reaches_the_summariser(tmp_path: Path) -> None:
     llm = ScriptedLlm()
-    async with opened(tmp_path, llm=llm, visible_floors=1, fold_every=1) as door:
+    async with opened(tmp_path, llm=llm, settings={"visible_floors": 1, "fold_every": 1}) as door:
         image = {"url": "data:image/png;base64," + "QUJD" * 500}
         parts = [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": image}]
         client, talk = door.client(), Talk([{"role": "user", "content": parts}])
