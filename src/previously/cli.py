@@ -215,7 +215,7 @@ def _mini(summary_id: int) -> str:
 def _trace_text(chat: str, built: Prompt, places: Sequence[Place]) -> str:
     trace = built.trace
     lines = [
-        f"{chat}: {len(places)} messages, next prompt {built.tokens} of {trace.budget_tokens} tokens",
+        f"{chat}: {len(places)} messages, {built.tokens} of {trace.budget_tokens} tokens",
         f"Fold {trace.fold.version}: {trace.fold.reason or 'nothing folded yet'}.",
         *trace.notes,
     ]

@@ -13,6 +13,7 @@ from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from previously.errors import BadInput
 from previously.settings import Settings
 
 BIRTH_BITS = 32
@@ -98,7 +99,8 @@ class NewMessage:
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
-            raise ValueError(f"role {self.role!r} is none of {', '.join(sorted(ROLES))}")
+            known = ", ".join(sorted(ROLES))
+            raise BadInput(f"role {self.role!r} is none of {known}", field="role")
 
     @property
     def hash(self) -> bytes:
@@ -183,6 +185,9 @@ class TurnRecord:
     rerolls: int | None  # the candidate that the reply is another variant of
 
 
+EXTRACTIVE = "extractive"  # the summariser that is no model
+
+
 class SummaryStatus(StrEnum):
     """Where a summary stands in its own history of revisions."""
 
@@ -214,6 +219,11 @@ class Summary:
     created_at_ms: int = 0
     provenance: str | None = None  # JSON: model, prompt, profile, sizes
     covers: tuple[int, ...] = ()  # keys of the messages it stands for, where they were asked for
+
+    @property
+    def is_extract(self) -> bool:
+        """Whether it only quotes."""
+        return json.loads(self.provenance or "{}").get("model") == EXTRACTIVE
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class Background(Protocol):
 
 
 class Service:
-    """One store, one background; every method checks what it is given and changes all or nothing."""
+    """One store, one background; every method changes all it says or nothing."""
 
     def __init__(
         self, store: Store, background: Background | None, clock_ms: Callable[[], int]

@@ -78,7 +78,12 @@ class ScriptedLlm:
 
 def _in_order(script: Iterable[Line]) -> Callable[[Ask], Line]:
     lines = iter(script)
-    return lambda ask: next(lines, None) or plain_note(ask)
+
+    def answer(ask: Ask) -> Line:
+        line = next(lines, None)
+        return plain_note(ask) if line is None else line
+
+    return answer
 
 
 def plain_note(ask: Ask) -> str:
@@ -168,7 +173,8 @@ class FakeUpstream:
             await self._runner.cleanup()
 
     async def _note(self, request: web.Request) -> Seen:
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        names = {name.lower() for name in request.headers}
+        headers = {name: ", ".join(request.headers.getall(name)) for name in names}
         seen = Seen(request.path_qs, headers, await request.read())
         self.requests.append(seen)
         return seen

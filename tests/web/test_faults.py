@@ -41,6 +41,14 @@ async def test_an_upstreams_refusal_passes_exactly_and_stores_nothing(
     assert door.rows("select * from message") == []
 
 
+async def test_a_refusal_that_looks_like_an_answer_is_still_none(door: Door) -> None:
+    door.upstream.says(Failure(503, b'{"choices":[{"message":{"content":"words"}}]}'))
+    body = {"messages": [{"role": "user", "content": "one"}]}
+    async with door.http.post(door.url(), json=body) as answer:
+        assert answer.status == 503
+    assert door.rows("select * from message") == []
+
+
 async def test_a_redirect_is_an_answer_and_is_not_followed(door: Door) -> None:
     headers = {"location": "https://elsewhere.example/v1/chat/completions"}
     door.upstream.says(Failure(307, b"moved", headers))

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from previously.errors import ChatNotFound
-from previously.model import State
+from previously.model import ChatRef, Message, NewMessage, State
 from previously.testing import Failure, ScriptedLlm
 from tests.web.rig import Door, Talk, ask, opened, say, say_streaming, size
 
@@ -168,6 +170,15 @@ async def test_no_chat_is_made_for_what_is_not_understood(door: Door) -> None:
         await door.house.service.find_chat("demo")
 
 
+async def test_a_chat_that_was_deleted_starts_anew(door: Door) -> None:
+    client, talk = door.client(), Talk()
+    await say(client, talk, "one")
+    with closing(sqlite3.connect(door.path)) as raw, raw:
+        raw.execute("update chat set deleted_at = 1, name = 'gone'")
+    await say(client, talk, "two")
+    assert [body for _, body in await door.lines()] == [m["content"] for m in talk]
+
+
 @pytest.mark.parametrize("how", ["header", "body"])
 async def test_recording_can_be_switched_off_for_a_request(door: Door, how: str) -> None:
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "a secret"}]}
@@ -291,6 +302,22 @@ async def test_of_different_requests_at_once_one_is_kept_whole(door: Door) -> No
     kept = await door.lines()
     assert len(kept) == 4
     assert kept in [[(m["role"], m["content"]) for m in t] for t in talks]
+
+
+async def test_a_prompt_never_shows_a_turn_that_was_recorded_meanwhile(door: Door) -> None:
+    client, talk = door.client(), Talk()
+    await say(client, talk, "one")
+
+    async def overtaken(ref: ChatRef, limit: int) -> tuple[Message, ...]:
+        found = await door.house.store.newest(ref, limit)
+        door.break_store()
+        await door.house.store.append(ref, [NewMessage("user", "from elsewhere")])
+        return found
+
+    door.break_store(newest=overtaken)
+    await say(client, talk, "two")
+    assert door.upstream.requests[-1].messages == talk[:-1]
+    assert [body for _, body in await door.lines()] == ["one", talk[1]["content"], "from elsewhere"]
 
 
 @pytest.mark.proves("A-02")

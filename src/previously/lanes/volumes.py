@@ -98,12 +98,14 @@ class Volumes:
     def show(self, covers: Sequence[Summary]) -> Block:
         """One system message: a label that says what this is, then a line for each mini."""
         wording = texts(language_of(covers[0].text))
-        content = "\n".join([wording.recap_label, *(f"- {s.text}" for s in covers)])
+        extracts = any(s.is_extract for s in covers)
+        label = wording.recap_label + (wording.extract_label if extracts else "")
+        content = "\n".join([label, *(f"- {s.text}" for s in covers)])
         size = sum(s.tokens + LINE_TOKENS for s in covers)
         return Block(
             place="cover",
             wire={"role": "system", "content": content},
-            tokens=size + count_tokens(wording.recap_label) + MESSAGE_OVERHEAD_TOKENS,
+            tokens=size + count_tokens(label) + MESSAGE_OVERHEAD_TOKENS,
             sources=tuple(map(Item.of, covers)),
         )
 

@@ -1,4 +1,7 @@
-"""Extractive: a summary without a model, made of the material's own sentences and labelled so."""
+"""Extractive: a summary without a model, made of the material's own sentences.
+
+Where it is shown, its block says that it quotes: one label for many extracts.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,8 @@ from math import sqrt
 from typing import NamedTuple
 
 from previously.measure import count_tokens, cut_to_tokens
-from previously.model import Ask, Reply
+from previously.model import EXTRACTIVE, Ask, Reply
 from previously.text.sentences import sentences
-
-LABELS = {"zh": "【摘录】", "en": "[extract] "}
 
 # Weights, in the worth of one name. What a reader would miss most is what somebody promised or
 # ruled; a question is worth its answer, which stands elsewhere.
@@ -58,23 +59,22 @@ class _Piece(NamedTuple):
     opens: bool  # it is the first that this speaker says
 
 
-def extract(lines: Sequence[tuple[str, str]], tokens_max: int, language: str) -> str:
+def extract(lines: Sequence[tuple[str, str]], tokens_max: int) -> str:
     """The sentences that carry most, in their order, one line per run of one speaker.
 
-    Behind its label the extract never has more tokens than the material; it is empty only if that
-    is blank. A limit too small for a sentence gets the beginning of the first one.
+    The extract never has more tokens than the material; it is empty only if that is blank. A limit
+    too small for a sentence gets the beginning of the first one.
     """
     pieces = _pieces(lines)
     if not pieces:
         return ""
-    label = LABELS["zh" if language.startswith("zh") else "en"]
     material = "\n".join(_headed(speaker, text) for speaker, text in lines)
-    room = min(tokens_max - count_tokens(label), count_tokens(material))
+    room = min(tokens_max, count_tokens(material))
     body = _written(pieces)
     if count_tokens(body) > room:
         body = _written(_chosen(pieces, room) or pieces[:1])
     # What was chosen by its parts fits as a whole, but for a limit that nothing fits.
-    return cut_to_tokens(label + cut_to_tokens(body, room), tokens_max)
+    return cut_to_tokens(body, room)
 
 
 def _pieces(lines: Sequence[tuple[str, str]]) -> list[_Piece]:
@@ -184,9 +184,9 @@ def _headed(speaker: str, text: str) -> str:
 class Extractive:
     """The built-in summariser: works with no key and no network, and says that it only quotes."""
 
-    name = "extractive"
+    name = EXTRACTIVE
     costs = False
 
     async def complete(self, ask: Ask) -> Reply:
         """Sentences of the material that carry the most, within the size asked for."""
-        return Reply(extract(ask.material, ask.tokens_max, ask.language), model=self.name)
+        return Reply(extract(ask.material, ask.tokens_max), model=self.name)

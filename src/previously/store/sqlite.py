@@ -178,7 +178,10 @@ def _run_in_savepoint(connection: sa.Connection, raw: sqlite3.Connection, job: _
     raw.execute("SAVEPOINT job")
     try:
         job.result = job.run(connection)
-    except Exception as error:  # noqa: BLE001 - carried to the caller that waits for it
+    except Exception as error:
+        if not raw.in_transaction:  # a full disk undoes the whole group, not only this job
+            cause = error.orig if isinstance(error, OperationalError) else error
+            raise sqlite3.OperationalError(str(cause)) from error
         raw.execute("ROLLBACK TO job")
         job.error = _as_ours(error)
     raw.execute("RELEASE job")

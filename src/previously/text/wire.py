@@ -43,10 +43,12 @@ def parse(raw: Mapping[str, Any]) -> NewMessage:
     role = _ROLES.get(given) if isinstance(given, str) else None
     if role is None:
         raise BadInput(f"messages of the role {given!r} cannot be remembered", field="role")
+    content = raw.get("content")
+    if len(raw) == 2 and role == given and isinstance(content, str):
+        return NewMessage(role, clean(content))  # nearly every message of nearly every request
     extra = {k: v for k, v in raw.items() if k not in _OWN_FIELDS and v is not None}
     if given != role:
         extra["role"] = given
-    content = raw.get("content")
     return NewMessage(
         role=role,
         body=clean(text_of(content)),

@@ -48,6 +48,7 @@ log = logging.getLogger(__name__)
 MEMORY_DEADLINE_S = 10.0
 RECORD_TRIES = 8  # turns of one chat that may be recorded while this one waits
 HEADS_COUNTED_MAX = 256
+REFS_KNOWN_MAX = 1_024
 TRACE_CHARS_MAX = 300
 READ_MORE = 2  # messages beyond the client's history that tell a whole chat from a part
 
@@ -125,6 +126,7 @@ class Proxy:
         self._upstream = upstream
         self._budget_tokens = budget_tokens
         self._heads: OrderedDict[bytes, int] = OrderedDict()
+        self._refs: OrderedDict[str, ChatRef] = OrderedDict()
 
     async def models(self, request: Request) -> Response:
         """The upstream's own list."""
@@ -175,20 +177,21 @@ class Proxy:
                 return Outgoing.unchanged("a message is not an object")
             talk = Conversation.read(messages)
             for _ in range(RECORD_TRIES):
-                with contextlib.suppress(StaleDraft):
+                with contextlib.suppress(StaleDraft, ChatNotFound):
                     return await self._prepare(name, talk)
+                self._refs.pop(name, None)
         except BadInput as error:
             return Outgoing.unchanged(str(error))
         return Outgoing.unchanged("other turns kept being recorded meanwhile")
 
     async def _prepare(self, name: str, talk: Conversation) -> Outgoing:
         stored: tuple[Message, ...] = ()
-        ref: ChatRef | None = None
-        with contextlib.suppress(ChatNotFound):
-            ref = (await self._service.find_chat(name)).ref
+        ref = await self._find(name)
+        if ref is not None:
             stored = await self._service.store.newest(ref, len(talk.history) + READ_MORE)
         found = align(stored, talk.history)
         if found.turn is None:
+            self._refs.pop(name, None)  # it may be deleted, and another one have its name
             return Outgoing.unchanged(found.reason)
         if ref is None:
             ref = (await self._service.open_chat(name)).ref
@@ -205,6 +208,19 @@ class Proxy:
             prompt_tokens=prompt.tokens,
             client_tokens=head_tokens + sum(sizes[i] for i in ids),
         )
+
+    async def _find(self, name: str) -> ChatRef | None:
+        """The chat of that name, if it was made; looked up once, as long as it is there."""
+        ref = self._refs.pop(name, None)
+        if ref is None:
+            try:
+                ref = (await self._service.find_chat(name)).ref
+            except ChatNotFound:
+                return None
+        if len(self._refs) >= REFS_KNOWN_MAX:
+            self._refs.popitem(last=False)
+        self._refs[name] = ref
+        return ref
 
     async def _prompt(
         self, ref: ChatRef, found: Alignment, head_tokens: int, pending: Sequence[Message]

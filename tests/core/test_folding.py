@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from previously import folding
+from previously.assembler import assemble, before_tail
+from previously.model import Fold, FoldKey, Item, Message, Prompt, Snapshot, Summary
+from previously.planner import advance, plan
+from tests.core.makers import message, mini, snapshot, talk
+
+NOW = 10_000_000
+
+
+def minis(said: tuple[Message, ...], first: int = 1) -> list[Summary]:
+    """One for every two messages."""
+    pairs = [said[i : i + 2] for i in range(0, len(said) - 1, 2)]
+    return [mini(first + i, pair) for i, pair in enumerate(pairs)]
+
+
+def built(state: Snapshot, budget: int = 4_000, head: int = 0) -> Prompt:
+    return assemble(state, before_tail(state), budget, head)
+
+
+def test_a_chat_is_folded_first_when_it_is_first_shown():
+    state = snapshot(talk(4), fold=Fold(FoldKey("", 4_000)))
+    assert folding.wanted(state, 4_000, NOW) == folding.FIRST
+
+
+def test_a_fold_that_shows_something_changed_moves_at_once():
+    state = snapshot(talk(4), fold=Fold(FoldKey("", 4_000), version=3, stale=True))
+    assert folding.wanted(state, 4_000, NOW) == folding.STALE
+
+
+def test_below_its_high_mark_the_tail_stays():
+    said = talk(39, created_at_ms=NOW)
+    assert folding.wanted(snapshot(said, covers=minis(said)), 4_000, NOW) is None
+
+
+def test_at_its_high_mark_the_tail_is_folded_if_summaries_are_there():
+    said = talk(40, created_at_ms=NOW)
+    ready = snapshot(said, covers=minis(said[:20]))
+    assert folding.wanted(ready, 4_000, NOW) == folding.HIGH_MARK
+    assert folding.wanted(snapshot(said), 4_000, NOW) is None
+    few = snapshot(said, covers=minis(said[:6]))
+    assert folding.wanted(few, 4_000, NOW) is None
+
+
+def test_a_tail_that_outgrows_its_share_is_folded_early():
+    said = talk(24, created_at_ms=NOW, tokens=150)
+    assert folding.wanted(snapshot(said, covers=minis(said)), 4_000, NOW) == folding.TOO_LARGE
+
+
+def test_a_cold_cache_is_a_good_moment():
+    said = talk(34, created_at_ms=NOW - folding.COLD_AFTER_MS - 1)
+    assert folding.wanted(snapshot(said, covers=minis(said)), 4_000, NOW) == folding.COLD
+
+
+def test_a_fold_leaves_the_low_mark_and_shows_the_rest_by_its_covers():
+    said = talk(40)
+    covers = minis(said[:20])
+    moved = folding.move(snapshot(said, covers=covers), 4_000, folding.HIGH_MARK)
+    assert moved.tail == said[20:]
+    assert moved.shown == tuple(covers)
+    assert moved.fold.tail_pos == said[20].pos
+    assert moved.fold.version == 2
+    assert moved.fold.from_pos == 0
+
+
+@pytest.mark.proves("G-34", "I1")
+def test_a_message_whose_summary_is_still_to_come_stays_in_the_tail():
+    said = talk(40)
+    moved = folding.move(snapshot(said, covers=minis(said[:10])), 4_000, folding.HIGH_MARK)
+    assert moved.tail == said[10:]
+
+
+@pytest.mark.proves("G-39", "I1", "I2")
+def test_a_hole_is_carried_along_as_it_was_said():
+    said = talk(40)
+    covers = [*minis(said[:8]), *minis(said[10:20], first=9)]
+    state = snapshot(said, covers=covers, uncovered=[said[8:10], said[20:]])
+    moved = folding.move(state, 4_000, folding.HIGH_MARK)
+    assert moved.tail == said[20:]
+    assert moved.shown == (*covers[:4], *said[8:10], *covers[4:])
+
+
+def test_a_cover_that_would_reach_into_the_tail_pulls_the_tail_back():
+    said = talk(40)
+    wide = mini(1, said[18:22])
+    moved = folding.move(
+        snapshot(said, covers=[*minis(said[:18], first=2), wide]), 4_000, folding.HIGH_MARK
+    )
+    assert moved.tail == said[18:]
+    assert wide not in moved.shown
+
+
+def test_standing_messages_are_shown_first_and_cost_nothing_of_the_covers_share():
+    rules = message(1, "system", "rules", pinned=True)
+    said = talk(40)
+    moved = folding.move(
+        snapshot((rules, *said), covers=minis(said[:20]), standing=[rules]), 4_000, "x"
+    )
+    assert moved.shown[0] is rules
+    assert [b.place for b in built(moved).trace.blocks[:2]] == ["standing", "cover"]
+
+
+def test_covers_that_do_not_fit_their_share_are_left_out_oldest_first():
+    said = talk(40)
+    covers = [mini(i + 1, said[2 * i : 2 * i + 2], tokens=300) for i in range(10)]
+    moved = folding.move(snapshot(said, covers=covers), 4_000, "x")
+    assert moved.shown == tuple(covers[5:])
+    assert moved.fold.from_pos == covers[5].first_pos
+    (dropped,) = built(moved).trace.dropped
+    assert (dropped.from_pos, dropped.before_pos) == (0, covers[5].first_pos)
+
+
+def test_where_no_cover_fits_everything_before_the_tail_is_left_out():
+    said = talk(40)
+    covers = [mini(i + 1, said[2 * i : 2 * i + 2], tokens=3_000) for i in range(10)]
+    moved = folding.move(snapshot(said, covers=covers), 4_000, "x")
+    assert moved.shown == ()
+    assert moved.fold.from_pos == moved.fold.tail_pos == said[20].pos
+
+
+def test_an_empty_chat_folds_to_nothing():
+    moved = folding.move(snapshot(()), 4_000, folding.FIRST)
+    assert (moved.tail, moved.shown, moved.fold.tail_pos) == ((), (), 0)
+    assert built(moved).messages == []
+
+
+@pytest.mark.proves("I9")
+@given(
+    st.lists(st.integers(5, 900), min_size=1, max_size=60),
+    st.integers(0, 40),
+    st.integers(300, 6_000),
+    st.integers(1, 30),
+)
+def test_a_prompt_fits_its_budget_unless_the_pending_turn_alone_does_not(
+    sizes: list[int], covered: int, budget: int, floors: int
+):
+    said = tuple(message(i + 2, tokens=size) for i, size in enumerate(sizes))
+    covers = minis(said[: min(covered, len(said)) // 2 * 2])
+    moved = folding.move(snapshot(said, covers=covers, visible_floors=floors), budget, "x")
+    prompt = built(moved, budget)
+    pending = sum(b.tokens for b in prompt.trace.blocks if b.place == "pending")
+    assert prompt.tokens <= max(budget, pending)
+    assert bool(prompt.trace.notes) == (prompt.tokens > budget)
+
+
+@pytest.mark.proves("I1", "I2", "I10")
+@given(
+    st.lists(st.integers(5, 400), min_size=1, max_size=60),
+    st.sets(st.integers(0, 29)),
+    st.integers(300, 6_000),
+)
+def test_every_message_stands_in_the_prompt_once_or_in_the_trace_as_dropped(
+    sizes: list[int], skipped: set[int], budget: int
+):
+    said = tuple(message(i + 2, tokens=size) for i, size in enumerate(sizes))
+    half = said[: len(said) // 4 * 2]
+    covers = [s for i, s in enumerate(minis(half)) if i not in skipped]
+    covered = {m for s in covers for m in s.covers}
+    covered_to = max((s.last_pos for s in covers), default=0)
+    holes = [(m,) for m in said if m.id not in covered and m.pos <= covered_to]
+    state = snapshot(said, covers=covers, uncovered=holes, visible_floors=5)
+    prompt = built(folding.move(state, budget, "x"), budget)
+    assert prompt == built(folding.move(state, budget, "x"), budget)
+    items = [item for b in prompt.trace.blocks for item in b.sources]
+    assert len(items) == len(set(items))
+    for m in said:
+        raw = Item.of(m) in items
+        cover = any(m.id in s.covers and Item.of(s) in items for s in covers)
+        gone = any(d.from_pos <= m.pos < d.before_pos for d in prompt.trace.dropped)
+        assert raw + cover + gone == 1, (m.pos, raw, cover, prompt.trace.dropped)
+
+
+def test_the_tail_gives_way_before_the_covers_but_keeps_a_quarter():
+    said = talk(22, tokens=100)
+    shown = tuple(mini(i + 1, said[2 * i : 2 * i + 2], tokens=100) for i in range(5))
+    state = replace(snapshot(said[10:]), shown=shown)
+    prompt = built(state, 1_000)
+    kept = [b for b in prompt.trace.blocks if b.place in ("tail", "pending")]
+    covers = next(b for b in prompt.trace.blocks if b.place == "cover")
+    assert len(kept) >= 2
+    assert covers.sources
+    assert prompt.tokens <= 1_000
+
+
+def test_a_budget_for_the_pending_turn_alone_shows_nothing_else():
+    rules = message(1, "system", "rules", pinned=True)
+    said = (*talk(4), message(6, "user", tokens=500))
+    prompt = built(replace(snapshot(said), shown=(rules, mini(1, talk(2)))), 505)
+    assert [b.place for b in prompt.trace.blocks] == ["standing", "pending"]
+    assert prompt.messages[-1]["content"] == "message 6"
+
+
+def test_a_tail_that_was_not_loaded_whole_says_so():
+    said = talk(10, first=500)
+    prompt = built(replace(snapshot(said), tail_cut=True))
+    (dropped,) = prompt.trace.dropped
+    assert (dropped.from_pos, dropped.before_pos) == (0, said[0].pos)
+
+
+def test_what_the_caller_puts_in_front_counts():
+    said = talk(10, tokens=100)
+    assert len(built(snapshot(said), 1_000).messages) == 10
+    assert len(built(snapshot(said), 1_000, head=500).messages) == 5
+
+
+@pytest.mark.proves("B-02", "G-36")
+def test_every_closed_turn_outside_the_low_mark_is_due_with_the_two_minis_before_it():
+    said = talk(30)
+    done = minis(said[:4])
+    state = snapshot(said, covers=done, uncovered=[said[4:]])
+    tasks = plan(state, NOW).ready
+    assert [t.sources for t in tasks] == [said[4:6], said[6:8], said[8:10]]
+    assert tasks[0].context == (done[0].text, done[1].text)
+
+
+@pytest.mark.proves("B-47", "G-41")
+def test_minis_can_be_switched_off():
+    said = talk(30)
+    state = snapshot(said, uncovered=[said], auto_mini_summary=False)
+    assert plan(state, NOW).ready == ()
+
+
+def test_the_next_task_starts_from_what_the_last_one_made():
+    said = talk(30)
+    state = snapshot(said, uncovered=[said])
+    first = plan(state, NOW).ready[0]
+    made = mini(1, first.sources)
+    after = advance(state, made)
+    second = plan(after, NOW).ready[0]
+    assert second.sources == said[2:4]
+    assert second.context == (made.text,)
+    assert after.covered_to == said[1].pos
