@@ -62,7 +62,6 @@ def move(snapshot: Snapshot, room_tokens: int, reason: str) -> Snapshot:
     tail_pos = _whole_covers(covers, tail_pos)
     before = _before(snapshot, covers, tail_pos)
     kept = _newest_within(before, int(room_tokens * COVERS_SHARE))
-    left_out = len(kept) < len(before)
     shown: tuple[Message | Summary, ...] = (
         *(m for m in snapshot.backlog.standing if m.pos < tail_pos),
         *kept,
@@ -71,7 +70,7 @@ def move(snapshot: Snapshot, room_tokens: int, reason: str) -> Snapshot:
         key=snapshot.fold.key,
         version=snapshot.fold.version + 1,
         tail_pos=tail_pos,
-        from_pos=_first_pos(kept[0]) if left_out and kept else (tail_pos if left_out else 0),
+        from_pos=snapshot.backlog.from_pos if kept == before else _start(kept, tail_pos),
         items=tuple(map(Item.of, shown)),
         room_tokens=room_tokens,
         reason=reason,
@@ -102,11 +101,17 @@ def _before(
 ) -> list[Message | Summary]:
     """Covers, and messages that none stands for, in their order before the tail."""
     assert snapshot.backlog is not None
-    chosen: list[Message | Summary] = [s for s in covers if s.last_pos < tail_pos]
-    oldest = min((_first_pos(x) for x in chosen), default=0)
+    from_pos = snapshot.backlog.from_pos
+    chosen: list[Message | Summary] = [
+        s for s in covers if s.last_pos < tail_pos and s.first_pos >= from_pos
+    ]
     for run in snapshot.backlog.uncovered.runs:
-        chosen += [m for m in run if m.pos < tail_pos and m.pos >= oldest]
+        chosen += [m for m in run if from_pos <= m.pos < tail_pos]
     return sorted(chosen, key=_first_pos)
+
+
+def _start(kept: Sequence[Message | Summary], tail_pos: int) -> int:
+    return _first_pos(kept[0]) if kept else tail_pos
 
 
 def _first_pos(thing: Message | Summary) -> int:

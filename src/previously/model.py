@@ -289,6 +289,7 @@ class Backlog:
 
     uncovered: Uncovered = field(default_factory=Uncovered)
     covers: tuple[Summary, ...] = ()  # valid, not under another valid one; oldest first, capped
+    from_pos: int = 0  # where the caps cut: of what stands before this, not all was loaded
     standing: tuple[Message, ...] = ()  # pinned messages before the tail, oldest first
     attempts: Mapping[str, Attempt] = field(default_factory=dict[str, "Attempt"])
     room_tokens: int | None = None  # the tightest room that any prompt of this chat had

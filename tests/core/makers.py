@@ -92,9 +92,7 @@ def snapshot(
         settings=Settings(**settings),
         rev=1,
         fold=fold or Fold(FoldKey("", 4000), version=1),
-        covered_to=max((s.last_pos for s in covers), default=0)
-        if covered_to is None
-        else covered_to,
+        covered_to=covered_to,
         tail=tuple(tail),
         shown=tuple(shown),
         backlog=Backlog(

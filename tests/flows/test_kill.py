@@ -55,9 +55,7 @@ async def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path: Path):
         safe.update(run_until_killed(path, rng, (stored[-1] + 1) if stored else 0))
         with sqlite3.connect(path) as raw:
             assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            stored = [
-                int(r[0].split()[0]) for r in raw.execute("SELECT body FROM message ORDER BY pos")
-            ]
+            bodies = raw.execute("SELECT body FROM message ORDER BY pos").fetchall()
         raw.close()
         stored = [int(body.split()[0]) for (body,) in bodies]
         assert safe <= set(stored)

@@ -193,9 +193,13 @@ _TIGHTEST = sa.select(sa.func.min(fold.c.room_tokens)).where(fold.c.chat_id == s
 def _backlog(
     conn: sa.Connection, ref: ChatRef, lane: str, covered_to: int, covers_max: int
 ) -> Backlog:
+    holes, cut_at_hole = _holes(conn, ref, lane)
+    covers, cut_at_cover = _covers(conn, ref, lane, covers_max)
+    after = rows.messages(conn.execute(_AFTER, {"chat": ref.id, "covered_to": covered_to}))
     return Backlog(
-        uncovered=Uncovered(_uncovered(conn, ref, lane, covered_to)),
-        covers=_covers(conn, ref, lane, covers_max),
+        uncovered=Uncovered((*holes, after) if after else holes),
+        covers=covers,
+        from_pos=max(cut_at_hole, cut_at_cover),
         standing=_standing(conn, ref),
         attempts=attempts(conn, ref),
         room_tokens=conn.execute(_TIGHTEST, {"chat": ref.id}).scalar(),
@@ -219,8 +223,8 @@ _HOLES = (
     sa.select(_PREVIOUS, *rows.MESSAGE_COLUMNS)
     .join(hole, hole.c.message_id == M.id)
     .where(hole.c.chat_id == sa.bindparam("chat"), hole.c.lane == sa.bindparam("lane"))
-    .order_by(M.pos)
-    .limit(UNCOVERED_MAX)
+    .order_by(M.pos.desc())
+    .limit(UNCOVERED_MAX + 1)
 )
 _AFTER = (
     sa.select(*rows.MESSAGE_COLUMNS)
@@ -248,23 +252,30 @@ _STANDING = (
 )
 
 
-def _uncovered(
-    conn: sa.Connection, ref: ChatRef, lane: str, covered_to: int
-) -> tuple[tuple[Message, ...], ...]:
+def _holes(
+    conn: sa.Connection, ref: ChatRef, lane: str
+) -> tuple[tuple[tuple[Message, ...], ...], int]:
+    """The newest holes as runs of neighbours, and where the cap cut them off (0: nowhere)."""
+    found = conn.execute(_HOLES, {"chat": ref.id, "lane": lane}).all()
     runs: list[list[Message]] = []
-    for previous, *columns in conn.execute(_HOLES, {"chat": ref.id, "lane": lane}):
-        found = Message(*columns)
+    for previous, *columns in reversed(found[:UNCOVERED_MAX]):
+        message_ = Message(*columns)
         if runs and runs[-1][-1].id == previous:
-            runs[-1].append(found)
+            runs[-1].append(message_)
         else:
-            runs.append([found])
-    after = rows.messages(conn.execute(_AFTER, {"chat": ref.id, "covered_to": covered_to}))
-    return tuple(tuple(run) for run in (*runs, after) if run)
+            runs.append([message_])
+    cut = runs[0][0].pos if len(found) > UNCOVERED_MAX else 0
+    return tuple(tuple(run) for run in runs), cut
 
 
-def _covers(conn: sa.Connection, ref: ChatRef, lane: str, covers_max: int) -> tuple[Summary, ...]:
-    values = {"chat": ref.id, "lane": lane, "limit": covers_max}
-    return rows.summaries(conn.execute(_COVERS, values))[::-1]
+def _covers(
+    conn: sa.Connection, ref: ChatRef, lane: str, covers_max: int
+) -> tuple[tuple[Summary, ...], int]:
+    """The newest covers, oldest of them first, and where the cap cut them off (0: nowhere)."""
+    values = {"chat": ref.id, "lane": lane, "limit": covers_max + 1}
+    found = rows.summaries(conn.execute(_COVERS, values))
+    kept = found[:covers_max][::-1]
+    return kept, kept[0].first_pos if len(found) > covers_max else 0
 
 
 def _standing(conn: sa.Connection, ref: ChatRef) -> tuple[Message, ...]:
