@@ -131,6 +131,7 @@ def _append(stored: Sequence[Message], history: Sequence[NewMessage], overlap: i
     ]
     turn = TurnRecord(
         after_id=stored[-1].id if stored else None,
+        after_hash=stored[-1].hash if stored else None,
         confirms=tuple(confirms),
         appends=_with_states(history, overlap),
         reply=None,
@@ -163,7 +164,14 @@ def _is_reply(said: NewMessage) -> bool:
 
 def _reroll(stored: Sequence[Message], start: int) -> Alignment:
     last = stored[-1]
-    turn = TurnRecord(after_id=last.id, confirms=(), appends=(), reply=None, rerolls=last.id)
+    turn = TurnRecord(
+        after_id=last.id,
+        after_hash=last.hash,
+        confirms=(),
+        appends=(),
+        reply=None,
+        rerolls=last.id,
+    )
     matched = tuple(m.id for m in stored[start:-1])
     return Alignment("reroll", "the last turn is asked again", matched, turn)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import time
@@ -19,10 +20,12 @@ from previously.llm import Llm
 from previously.llm.extractive import Extractive
 from previously.runner import Runner
 from previously.service import Service
-from previously.settings import from_environment
+from previously.settings import checked, from_environment, layered
 from previously.store.migrate import check
 from previously.store.sql import SqlStore
 from previously.store.sqlite import SqliteDatabase
+
+log = logging.getLogger(__name__)
 
 DATABASE_NAME = "previously.db"
 
@@ -87,6 +90,14 @@ class House:
         await self.store.close()
 
 
+def _usable_environment() -> dict[str, Any]:
+    found = from_environment(os.environ)
+    for name in layered(found)[1]:
+        log.warning("PREVIOUSLY_%s=%s cannot be used; the default stays", name.upper(), found[name])
+        del found[name]
+    return found
+
+
 def _open(path: Path, *, read_only: bool) -> SqliteDatabase:
     if read_only and not path.exists():
         raise ChatNotFound(f"there is no memory at {path} yet; `previously serve` makes one")
@@ -104,7 +115,7 @@ async def build(
 ) -> House:
     """Open a memory: database, background work, use cases."""
     database = _open(path, read_only=read_only)
-    base = {**from_environment(os.environ), **(settings or {})}
+    base = {**_usable_environment(), **checked(settings or {})}
     store = SqlStore(database, clock_ms, base)
     runner = None
     if worker and not read_only:

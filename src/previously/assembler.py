@@ -7,6 +7,7 @@ from itertools import groupby
 
 from previously.lanes.registry import LANES
 from previously.model import (
+    START,
     Block,
     Dropped,
     Item,
@@ -20,7 +21,7 @@ from previously.model import (
 )
 from previously.text.turns import groups, pending_start
 
-OVER_BUDGET = "over budget"
+OVER_BUDGET = "over its share"
 NO_END = 1 << 62
 TAIL_SHARE_MIN = 0.25
 NO_SUMMARY_YET = "over budget, and no summary stands for it yet"
@@ -106,9 +107,9 @@ def _dropped(
     left = len(snapshot.shown) - len(shown)
     if left:
         first = next((_first_pos(x) for x in shown if not _stands(x)), fold.tail_pos)
-        yield Dropped(0, first, OVER_BUDGET)
-    elif fold.from_pos:
-        yield Dropped(0, fold.from_pos, OVER_BUDGET)
+        yield Dropped(START, first, OVER_BUDGET)
+    elif fold.from_pos != START:
+        yield Dropped(START, fold.from_pos, OVER_BUDGET)
     gone = split - sum(len(group) for group in tail)
     if gone or snapshot.tail_cut:
         end = snapshot.tail[gone].pos if gone < len(snapshot.tail) else NO_END

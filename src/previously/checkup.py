@@ -67,7 +67,7 @@ async def _database(path: Path) -> Finding:
         return Finding(
             "database", ok=False, says=f"{path} is damaged ({verdict}); restore a backup of it"
         )
-    return Finding("database", ok=True, says=f"{path}: sound, {chats} chats")
+    return Finding("database", ok=True, says=f"{path} is sound; chats: {chats}")
 
 
 async def _summariser() -> Finding:

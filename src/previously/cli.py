@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     command: Command = args.command
     try:
-        return _run(command(args))
+        return _run(command(args), serving=command is serve)
     except BadInput as error:
         print(f"previously: {error}", file=sys.stderr)
         return 2
@@ -47,8 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _run(work: Coroutine[Any, Any, int]) -> int:
-    return asyncio.run(work)
+def _run(work: Coroutine[Any, Any, int], *, serving: bool) -> int:
+    if not serving:
+        return asyncio.run(work)
+    from previously.web.serve import run  # noqa: PLC0415 - only a server needs the fastest loop
+
+    return run(work)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from previously.lanes.registry import LANES
-from previously.model import Fold, Item, Message, Snapshot, Summary, total_tokens
+from previously.model import Fold, Item, Message, Snapshot, State, Summary, total_tokens
 from previously.settings import COVERS_SHARE, TAIL_SHARE, TAIL_SHARE_MAX
 from previously.text.turns import tail_start
 
+LABEL_TOKENS = 64  # what a block of covers says of itself
+LINE_TOKENS = 2  # what one more line adds to its own size
 COLD_AFTER_MS = 600_000  # by then hosted prompt caches have forgotten a prefix
 
 STALE = "something it showed has changed"
@@ -84,8 +86,13 @@ def _first_waiting(snapshot: Snapshot, tail_pos: int) -> int:
 
     Single holes further back are carried along as they are.
     """
-    waiting = (m.pos for m in snapshot.tail if m.pos > snapshot.covered_to and m.eligible)
-    return next(waiting, tail_pos)
+    return next((m.pos for m in snapshot.tail if _waits(m, snapshot.covered_to)), tail_pos)
+
+
+def _waits(message: Message, covered_to: int) -> bool:
+    """Whether a summary will stand for it once it is confirmed and written about."""
+    expected = message.eligible or message.state == State.CANDIDATE
+    return message.pos > covered_to and expected
 
 
 def _whole_covers(covers: Sequence[Summary], tail_pos: int) -> int:
@@ -120,9 +127,9 @@ def _first_pos(thing: Message | Summary) -> int:
 
 def _newest_within(things: Sequence[Message | Summary], tokens_max: int) -> list[Message | Summary]:
     kept: list[Message | Summary] = []
-    size = 0
+    size = LABEL_TOKENS
     for thing in reversed(things):
-        size += thing.tokens
+        size += thing.tokens + LINE_TOKENS
         if size > tokens_max:
             break
         kept.append(thing)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from previously import app
+from previously.errors import BadInput
 from previously.llm import Llm
 from previously.model import Chat as ChatRecord
 from previously.model import Message, NewMessage, Prompt, Summary
@@ -36,6 +37,8 @@ class Chat:
         tool_call_id: str | None = None,
     ) -> Message:
         """Record one message. It is on disk when this returns."""
+        if not isinstance(content, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadInput('content is a string; a message without words has ""', field="content")
         said = NewMessage(
             role=role,
             body=clean(content),

@@ -18,7 +18,8 @@ from previously.settings import Settings
 
 BIRTH_BITS = 32
 BIRTH_MASK = (1 << BIRTH_BITS) - 1
-POS_GAP = 1 << 16  # room for 16 insertions by halving between any two neighbours
+POS_GAP = 1 << 32  # room for 32 insertions by halving between any two neighbours
+START = -(1 << 62)  # before every message; positions may be negative, insertions go anywhere
 DIGEST_BYTES = 16
 
 BLANKS = " \t\r\n\f\v\u00a0\u3000"  # what may surround a text; the database trims the same set
@@ -160,7 +161,7 @@ class Message:
     def wire(self) -> dict[str, Any]:
         """The message as the OpenAI format has it, with the client's own fields kept."""
         out: dict[str, Any] = json.loads(self.extra) if self.extra else {}
-        out["role"] = self.role
+        out.setdefault("role", self.role)  # a client's own word for it comes back as it was
         if self.parts is not None:
             out["content"] = json.loads(self.parts)
         elif self.body or self.tool_calls is None:
@@ -178,7 +179,8 @@ class Message:
 class TurnRecord:
     """What a finished proxied turn changes: echoes confirmed, new messages, a reply."""
 
-    after_id: int | None  # the newest message that the aligner saw
+    after_id: int | None  # the newest message that the aligner saw…
+    after_hash: bytes | None  # …and its text at that moment
     confirms: tuple[tuple[int, NewMessage | None], ...]  # the client's text, where it differs
     appends: tuple[NewMessage, ...]
     reply: NewMessage | None
@@ -261,8 +263,8 @@ class Fold:
 
     key: FoldKey
     version: int = 0  # 0: nothing was ever folded
-    tail_pos: int = 0
-    from_pos: int = 0  # what stands before this did not fit and is not shown at all
+    tail_pos: int = START
+    from_pos: int = START  # what stands before this did not fit and is not shown at all
     items: tuple[Item, ...] = ()
     room_tokens: int = 0  # the budget less what was fixed when it moved
     reason: str = ""
@@ -289,7 +291,7 @@ class Backlog:
 
     uncovered: Uncovered = field(default_factory=Uncovered)
     covers: tuple[Summary, ...] = ()  # valid, not under another valid one; oldest first, capped
-    from_pos: int = 0  # where the caps cut: of what stands before this, not all was loaded
+    from_pos: int = START  # where the caps cut: of what stands before this, not all was loaded
     standing: tuple[Message, ...] = ()  # pinned messages before the tail, oldest first
     attempts: Mapping[str, Attempt] = field(default_factory=dict[str, "Attempt"])
     room_tokens: int | None = None  # the tightest room that any prompt of this chat had

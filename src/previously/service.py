@@ -12,6 +12,7 @@ from previously.assembler import assemble, before_tail
 from previously.errors import BadInput
 from previously.lanes.registry import DEFAULT_PRESET, history_lane
 from previously.model import (
+    START,
     Attempt,
     Block,
     Chat,
@@ -25,7 +26,7 @@ from previously.model import (
     Summary,
     total_tokens,
 )
-from previously.settings import Settings, checked
+from previously.settings import BUDGET_MIN, Settings, checked
 from previously.store import Store
 
 OWNER = "local"  # until tokens name others
@@ -114,7 +115,7 @@ class Service:
 
     async def messages(self, ref: ChatRef) -> AsyncIterator[Message]:
         """Every message, oldest first, in pages."""
-        after = 0
+        after = START
         while page := await self.store.page(ref, after, PAGE):
             for message in page:
                 yield message
@@ -141,6 +142,8 @@ class Service:
 
         `pending` are messages not recorded yet; `head_tokens` is what the caller puts in front.
         """
+        if budget_tokens is not None and budget_tokens < BUDGET_MIN:
+            raise BadInput(f"a budget has at least {BUDGET_MIN} tokens", field="budget_tokens")
         snapshot, budget = await self._look(ref, budget_tokens, wide=False)
         room = budget - head_tokens - total_tokens([m for m in snapshot.shown if _stands(m)])
         reason = folding.wanted(_with(snapshot, pending), room, self._clock_ms())
@@ -187,7 +190,7 @@ class Service:
     async def places(self, ref: ChatRef, prompt: Prompt) -> AsyncIterator[Place]:
         """How every message of the chat stands in this prompt, oldest first."""
         lane = (await self.store.find_chat(ref.owner, ref.name)).lane
-        after = floor = 0
+        after, floor = START, 0
         while page := await self.store.page(ref, after, PAGE):
             covering = await self.store.covering(ref, lane, [m.id for m in page])
             for place in _places(page, floor, covering, prompt):

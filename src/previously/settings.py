@@ -14,6 +14,7 @@ TAIL_SHARE_MAX = 0.60  # what it may grow to: its own share and those that nothi
 COVERS_SHARE = 0.40
 
 COVERS_LOADED_MAX = 400  # summaries; a fold shows fewer
+BUDGET_MIN = 256
 TAIL_LOADED_MAX = 600  # messages of a tail that waits for its summaries; no budget holds more
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -54,7 +55,7 @@ class Settings:
     """The effective settings of one chat."""
 
     budget_tokens: int = _setting(
-        8_000, _whole(256, 10_000_000), "largest prompt to build, in tokens"
+        8_000, _whole(BUDGET_MIN, 10_000_000), "largest prompt to build, in tokens"
     )
     visible_floors: int = _setting(
         20, _whole(1, 100), "newest messages always kept verbatim (low mark)"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from previously import folding
 from previously.assembler import assemble, before_tail
-from previously.model import Fold, FoldKey, Item, Message, Prompt, Snapshot, Summary
+from previously.model import START, Fold, FoldKey, Item, Message, Prompt, Snapshot, Summary
 from previously.planner import advance, plan
 from tests.core.makers import message, mini, snapshot, talk
 
@@ -67,7 +67,7 @@ def test_a_fold_leaves_the_low_mark_and_shows_the_rest_by_its_covers():
     assert moved.shown == tuple(covers)
     assert moved.fold.tail_pos == said[20].pos
     assert moved.fold.version == 2
-    assert moved.fold.from_pos == 0
+    assert moved.fold.from_pos == START
 
 
 @pytest.mark.proves("G-34", "I1")
@@ -114,7 +114,7 @@ def test_covers_that_do_not_fit_their_share_are_left_out_oldest_first():
     assert moved.shown == tuple(covers[5:])
     assert moved.fold.from_pos == covers[5].first_pos
     (dropped,) = built(moved).trace.dropped
-    assert (dropped.from_pos, dropped.before_pos) == (0, covers[5].first_pos)
+    assert (dropped.from_pos, dropped.before_pos) == (START, covers[5].first_pos)
 
 
 def test_where_no_cover_fits_everything_before_the_tail_is_left_out():
@@ -127,7 +127,7 @@ def test_where_no_cover_fits_everything_before_the_tail_is_left_out():
 
 def test_an_empty_chat_folds_to_nothing():
     moved = folding.move(snapshot(()), 4_000, folding.FIRST)
-    assert (moved.tail, moved.shown, moved.fold.tail_pos) == ((), (), 0)
+    assert (moved.tail, moved.shown, moved.fold.tail_pos) == ((), (), START)
     assert built(moved).messages == []
 
 
@@ -201,7 +201,7 @@ def test_a_tail_that_was_not_loaded_whole_says_so():
     said = talk(10, first=500)
     prompt = built(replace(snapshot(said), tail_cut=True))
     (dropped,) = prompt.trace.dropped
-    assert (dropped.from_pos, dropped.before_pos) == (0, said[0].pos)
+    assert (dropped.from_pos, dropped.before_pos) == (START, said[0].pos)
 
 
 def test_what_the_caller_puts_in_front_counts():

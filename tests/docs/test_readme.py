@@ -21,7 +21,7 @@ BIN = Path(sys.executable).parent
 
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _HOW = re.compile(
-    r"#\d+ +(?:user|assistant) +(?P<how>verbatim|mini s\d+(?:, left out: over budget)?) "
+    r"#\d+ +(?:user|assistant) +(?P<how>verbatim|mini s\d+(?:, left out: over its share)?) "
 )
 
 

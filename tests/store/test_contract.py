@@ -20,6 +20,7 @@ from previously.model import (
     Message,
     NewMessage,
     Reply,
+    State,
     Summary,
     Task,
     TurnRecord,
@@ -376,17 +377,19 @@ async def test_a_proxied_turn_is_recorded_as_candidates_and_confirmed_by_its_ech
     store: SqlStore, database: Database
 ):
     chat, _ = await chat_with(store, 0)
-    ask, reply = NewMessage("user", "hello"), NewMessage("assistant", " hi \n")
-    await store.record_turn(chat.ref, TurnRecord(None, (), (ask,), reply, None))
+    ask = NewMessage("user", "hello", state=State.CANDIDATE)
+    reply = NewMessage("assistant", " hi \n")
+    await store.record_turn(chat.ref, TurnRecord(None, None, (), (ask,), reply, None))
     first, second = await store.newest(chat.ref, 5)
     assert (first.state, second.state) == ("candidate", "candidate")
     again = NewMessage("assistant", "another hi")
-    await store.record_turn(chat.ref, TurnRecord(second.id, (), (), again, second.id))
+    await store.record_turn(chat.ref, TurnRecord(second.id, second.hash, (), (), again, second.id))
     shown = (await store.newest(chat.ref, 5))[1]
     assert (shown.id, shown.body, shown.variant) == (second.id, "another hi", 1)
     cleaned = NewMessage("assistant", "hi")
     confirms = ((first.id, None), (second.id, cleaned))
-    more = TurnRecord(second.id, confirms, (NewMessage("user", "well"),), None, None)
+    well = NewMessage("user", "well", state=State.CANDIDATE)
+    more = TurnRecord(second.id, again.hash, confirms, (well,), None, None)
     await store.record_turn(chat.ref, more)
     page = await store.page(chat.ref, 0, 10)
     assert [(m.body, m.state) for m in page] == [
@@ -404,11 +407,12 @@ async def test_a_proxied_turn_is_recorded_as_candidates_and_confirmed_by_its_ech
 async def test_swiping_back_to_a_text_adds_no_variant(store: SqlStore, database: Database):
     chat, _ = await chat_with(store, 0)
     reply = NewMessage("assistant", "one")
-    turn = TurnRecord(None, (), (NewMessage("user", "u"),), reply, None)
+    turn = TurnRecord(None, None, (), (NewMessage("user", "u"),), reply, None)
     await store.record_turn(chat.ref, turn)
-    last = (await store.newest(chat.ref, 1))[0].id
     for text in ("two", "one", "two"):
-        again = TurnRecord(last, (), (), NewMessage("assistant", text), last)
+        (last,) = await store.newest(chat.ref, 1)
+        said = NewMessage("assistant", text)
+        again = TurnRecord(last.id, last.hash, (), (), said, last.id)
         await store.record_turn(chat.ref, again)
 
     def count(conn: sa.Connection) -> int:
@@ -421,10 +425,10 @@ async def test_swiping_back_to_a_text_adds_no_variant(store: SqlStore, database:
 async def test_a_turn_aligned_against_an_older_state_is_refused(store: SqlStore):
     chat, said = await chat_with(store, 2)
     await store.append(chat.ref, [NewMessage("user", "meanwhile")])
-    with pytest.raises(StaleDraft):
-        await store.record_turn(
-            chat.ref, TurnRecord(said[-1].id, (), (NewMessage("user", "x"),), None, None)
-        )
+    for hash_, id_ in ((said[-1].hash, said[-1].id), (b"other", said[-1].id + 1)):
+        late = TurnRecord(id_, hash_, (), (NewMessage("user", "x"),), None, None)
+        with pytest.raises(StaleDraft):
+            await store.record_turn(chat.ref, late)
     assert len(await store.page(chat.ref, 0, 10)) == 3
 
 

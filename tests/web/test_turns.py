@@ -170,13 +170,29 @@ async def test_no_chat_is_made_for_what_is_not_understood(door: Door) -> None:
         await door.house.service.find_chat("demo")
 
 
+def delete_chat(door: Door) -> None:
+    """As another program would."""
+    with closing(sqlite3.connect(door.path)) as raw, raw:
+        raw.execute("update chat set deleted_at = 1, name = 'gone'")
+
+
 async def test_a_chat_that_was_deleted_starts_anew(door: Door) -> None:
     client, talk = door.client(), Talk()
     await say(client, talk, "one")
-    with closing(sqlite3.connect(door.path)) as raw, raw:
-        raw.execute("update chat set deleted_at = 1, name = 'gone'")
     await say(client, talk, "two")
+    delete_chat(door)
+    await say(client, talk, "three")
     assert [body for _, body in await door.lines()] == [m["content"] for m in talk]
+
+
+async def test_another_story_may_take_the_name_of_a_deleted_chat(door: Door) -> None:
+    client, talk = door.client(), Talk()
+    await say(client, talk, "one")
+    await say(client, talk, "two")
+    delete_chat(door)
+    await say(client, other := Talk(), "another story")
+    await say(client, other, "that goes on")
+    assert [body for _, body in await door.lines()] == [m["content"] for m in other]
 
 
 @pytest.mark.parametrize("how", ["header", "body"])

@@ -16,7 +16,7 @@ from previously.text.turns import tail_start, turns
 NAME = "volumes"
 MINI = "mini"
 CONTEXT_MINIS = 2
-TARGET_MIN_TOKENS = 24
+TARGET_MIN_TOKENS = 32
 LINE_TOKENS = 2  # what joining one more line to a block may add
 
 

@@ -26,7 +26,7 @@ _QUESTION = -2.0
 _RARITY = 0.5
 _SIGNALS_MAX = 3  # of one kind per sentence: a list of names must not crowd out everything else
 
-_SENTENCE_CHARS_MAX = 160  # a longer one is taken clause by clause
+_SENTENCE_CHARS_MAX = 80  # a longer one is taken clause by clause
 
 _WORD_CHARS_MIN = 4  # shorter words are mostly grammar
 

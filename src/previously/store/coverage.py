@@ -1,266 +1,424 @@
 """Which messages a lane's valid summaries stand for: one writer, one recomputation.
 
-For each (chat, lane) every eligible message up to `covered_to` is covered by exactly one valid
-leaf, or is listed in `hole`. Everything after `covered_to` is uncovered. `recompute` derives the
-same from hashes alone; tests and repairs compare the two.
+A leaf *matches* when its messages are exactly the eligible ones between its ends, in order, with
+the hashes it was written from. Of matching leaves that overlap, the one that covers more stands
+(of equals, the newer); it is `valid`. A summary of summaries is valid while all its children are.
+For each (chat, lane) every eligible message up to `covered_to` is under exactly one valid leaf or
+listed in `hole`; everything after it is uncovered.
+
+`refresh` keeps this true after any change, at a cost that does not grow with the chat.
+`recompute` derives the same from hashes alone; tests and repairs compare the two.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import sqlalchemy as sa
 from sqlalchemy import BindParameter
 
-from previously.errors import StaleDraft
-from previously.model import ChatRef, Draft, Message, Summary, SummaryStatus, digest, key
+from previously.model import START, ChatRef, Message, SummaryStatus
 from previously.store import rows
 from previously.store.rows import ELIGIBLE, M, S
-from previously.store.schema import hole, lane_state, link, summary, work
+from previously.store.schema import fold, hole, lane_state, link, llm_result, summary
 
 _CHAT: BindParameter[int] = sa.bindparam("chat")
 _LANE: BindParameter[str] = sa.bindparam("of_lane")
 _IDS: BindParameter[int] = sa.bindparam("ids", expanding=True)
-_LEAF = sa.and_(
-    link.c.summary_id == S.id,
-    link.c.target_is_summary.is_(False),
-    S.status == SummaryStatus.READY.value,
-    S.valid.is_(True),
-)
+_READY = S.status == SummaryStatus.READY.value
+
 # Statements are built once: building one costs more than running it.
 _BY_ID = sa.select(*rows.MESSAGE_COLUMNS).where(M.chat_id == _CHAT, M.id.in_(_IDS)).order_by(M.pos)
-_UNCOVERED_BETWEEN = (
-    sa.select(*rows.MESSAGE_COLUMNS)
+_LEAVES_OF = (
+    sa.select(S.id)
+    .join(link, link.c.summary_id == S.id)
+    .where(link.c.target_id.in_(_IDS), link.c.target_is_summary.is_(False))
+    .where(S.lane == _LANE, _READY)
+    .distinct()
+)
+_LINKS = (
+    sa.select(link.c.summary_id, link.c.target_id, link.c.target_hash)
+    .where(link.c.summary_id.in_(_IDS))
+    .order_by(link.c.summary_id, link.c.position)
+)
+_STATE_OF = sa.select(S.id, S.valid, S.first_pos, S.last_pos).where(S.id.in_(_IDS))
+_SET_STATE = (
+    sa.update(summary)
+    .where(S.id == sa.bindparam("of_id"))
+    .values(
+        valid=sa.bindparam("now_valid"),
+        first_pos=sa.bindparam("now_first"),
+        last_pos=sa.bindparam("now_last"),
+    )
+)
+_BETWEEN = (
+    sa.select(sa.func.count())
+    .select_from(M.id.table)
     .where(
         M.chat_id == _CHAT,
         M.pos >= sa.bindparam("first_pos"),
         M.pos <= sa.bindparam("last_pos"),
         ELIGIBLE,
-        ~sa.exists().where(
-            _LEAF, S.lane == _LANE, link.c.target_id == M.id, link.c.target_hash == M.hash
-        ),
     )
+)
+_BEFORE = (
+    sa.select(M.id)
+    .where(M.chat_id == _CHAT, M.pos < sa.bindparam("at_pos"), ELIGIBLE)
+    .order_by(M.pos.desc())
+    .limit(1)
+)
+_AFTER = (
+    sa.select(M.id)
+    .where(M.chat_id == _CHAT, M.pos > sa.bindparam("at_pos"), ELIGIBLE)
     .order_by(M.pos)
+    .limit(1)
 )
-_LANE_STATE = sa.select(lane_state.c.covered_to, lane_state.c.next_ordinal).where(
-    lane_state.c.chat_id == _CHAT, lane_state.c.lane == _LANE
+_LANES = sa.select(lane_state.c.lane, lane_state.c.covered_to).where(lane_state.c.chat_id == _CHAT)
+_PARENTS_OF = (
+    sa.select(S.id)
+    .join(link, link.c.summary_id == S.id)
+    .where(link.c.target_id.in_(_IDS), link.c.target_is_summary.is_(True), _READY)
+    .distinct()
 )
-_ADVANCE = (
-    sa.update(lane_state)
-    .where(lane_state.c.chat_id == _CHAT, lane_state.c.lane == _LANE)
-    .values(
-        covered_to=sa.bindparam("new_covered_to"), next_ordinal=sa.bindparam("new_next_ordinal")
+_CHILDREN = (
+    sa.select(
+        link.c.summary_id,
+        S.id,
+        sa.and_(_READY, S.valid.is_(True), S.hash == link.c.target_hash),
+        S.first_pos,
+        S.last_pos,
     )
+    .select_from(link.join(summary, S.id == link.c.target_id))
+    .where(link.c.summary_id.in_(_IDS), link.c.target_is_summary.is_(True))
+    .order_by(link.c.summary_id, link.c.position)
 )
-_TAKE_BIRTH = (
-    sa.update(work)
-    .where(work.c.chat_id == _CHAT)
-    .values(rev=work.c.rev + 1, next_s=work.c.next_s + 1)
-    .returning(work.c.next_s)
+_COVER = (
+    sa.update(summary).where(S.id == sa.bindparam("of_id")).values(covered_by=sa.bindparam("by_id"))
 )
-_INSERT = sa.insert(summary)
-_INSERT_LINK = sa.insert(link)
+_UNCOVER = sa.update(summary).where(S.covered_by == sa.bindparam("by_id")).values(covered_by=None)
 _INSERT_HOLE = sa.insert(hole)
+_HOLES_OF = sa.select(hole.c.message_id).where(
+    hole.c.chat_id == _CHAT, hole.c.lane == _LANE, hole.c.message_id.in_(_IDS)
+)
 _CLOSE_HOLES = sa.delete(hole).where(
     hole.c.chat_id == _CHAT, hole.c.lane == _LANE, hole.c.message_id.in_(_IDS)
 )
+_STALE = (
+    sa.update(fold)
+    .where(fold.c.chat_id == _CHAT, fold.c.tail_pos > sa.bindparam("from_pos"))
+    .values(stale=True)
+)
+_PURGE_PAID = sa.delete(llm_result).where(llm_result.c.chat_id == _CHAT)
 
 
-def commit_leaf(conn: sa.Connection, ref: ChatRef, draft: Draft, now_ms: int) -> Summary:
-    """Write a leaf summary over exactly the messages it read, or `StaleDraft`."""
-    sources = draft.task.sources
-    _refuse_changed(conn, ref, draft)
-    _refuse_skipped(conn, ref, draft)
-    covered_to, ordinal = _lane_state(conn, ref, draft.task.lane)
-    made = _insert(conn, ref, draft, ordinal, now_ms)
-    _link(conn, made.id, sources)
-    last_pos = sources[-1].pos
-    _open_holes(conn, ref, draft.task.lane, covered_to, made.first_pos)
-    _close_holes(conn, ref, draft.task.lane, [m.id for m in sources])
-    conn.execute(
-        _ADVANCE,
-        {
-            "chat": ref.id,
-            "of_lane": draft.task.lane,
-            "new_covered_to": max(covered_to, last_pos),
-            "new_next_ordinal": ordinal + 1,
-        },
-    )
-    return made
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf's claim: these messages, with these hashes, in this order."""
+
+    id: int
+    targets: tuple[tuple[int, bytes], ...]
 
 
-def _refuse_changed(conn: sa.Connection, ref: ChatRef, draft: Draft) -> None:
-    ids = [m.id for m in draft.task.sources]
-    found = rows.messages(conn.execute(_BY_ID, {"chat": ref.id, "ids": ids}))
-    now = [(m.id, m.hash) for m in found if m.eligible]
-    if now != [(m.id, m.hash) for m in draft.task.sources]:
-        raise StaleDraft("a source was changed, moved or taken out while the model was writing")
+def accepted(
+    leaves: Iterable[Leaf], messages: Mapping[int, Message], between: Mapping[int, int]
+) -> dict[int, tuple[int, int]]:
+    """The leaves that are valid, with the positions of their ends. Pure.
+
+    `between` says for each leaf how many eligible messages lie from its first to its last one.
+    """
+    matching = [leaf for leaf in leaves if _matches(leaf, messages, between)]
+    matching.sort(key=lambda leaf: (-len(leaf.targets), -leaf.id))
+    taken: set[int] = set()
+    valid: dict[int, tuple[int, int]] = {}
+    for leaf in matching:
+        ids = {target for target, _ in leaf.targets}
+        if taken.isdisjoint(ids):
+            taken |= ids
+            ends = (messages[leaf.targets[0][0]].pos, messages[leaf.targets[-1][0]].pos)
+            valid[leaf.id] = ends
+    return valid
 
 
-def _refuse_skipped(conn: sa.Connection, ref: ChatRef, draft: Draft) -> None:
-    """Nothing between the ends may be uncovered but the sources themselves."""
-    first, last = draft.task.sources[0], draft.task.sources[-1]
-    uncovered = _uncovered_between(conn, ref, draft.task.lane, first.pos, last.pos)
-    if [m.id for m in uncovered] != [m.id for m in draft.task.sources]:
-        raise StaleDraft("a source is covered already, or a message came in between")
+def _matches(leaf: Leaf, messages: Mapping[int, Message], between: Mapping[int, int]) -> bool:
+    found = [messages.get(target) for target, _ in leaf.targets]
+    here = [m for m in found if m is not None and m.eligible]
+    if len(here) < len(leaf.targets):
+        return False
+    same = all(m.hash == h for m, (_, h) in zip(here, leaf.targets, strict=True))
+    ordered = all(a.pos < b.pos for a, b in pairwise(here))
+    return same and ordered and between[leaf.id] == len(here)
 
 
-def _uncovered_between(
-    conn: sa.Connection, ref: ChatRef, lane: str, first_pos: int, last_pos: int
-) -> list[Message]:
-    span = {"chat": ref.id, "of_lane": lane, "first_pos": first_pos, "last_pos": last_pos}
-    return [m for m in rows.messages(conn.execute(_UNCOVERED_BETWEEN, span)) if m.eligible]
-
-
-def _lane_state(conn: sa.Connection, ref: ChatRef, lane: str) -> tuple[int, int]:
-    row = conn.execute(_LANE_STATE, {"chat": ref.id, "of_lane": lane}).one_or_none()
-    if row is not None:
-        return row.covered_to, row.next_ordinal
-    conn.execute(
-        sa.insert(lane_state).values(
-            chat_id=ref.id,
-            lane=lane,
-            enabled=True,
-            frozen=False,
-            covered_to=0,
-            next_ordinal=1,
-            checked_at_ordinal=0,
-        )
-    )
-    return 0, 1
-
-
-def _insert(conn: sa.Connection, ref: ChatRef, draft: Draft, ordinal: int, now_ms: int) -> Summary:
-    birth_number = conn.execute(_TAKE_BIRTH, {"chat": ref.id}).scalar_one()
-    task = draft.task
-    made = Summary(
-        id=key(ref.id, birth_number - 1),
-        lane=task.lane,
-        kind=task.kind,
-        level=0,
-        ordinal=ordinal,
-        text=draft.text,
-        tokens=draft.tokens,
-        hash=digest(draft.text),
-        first_pos=task.sources[0].pos,
-        last_pos=task.sources[-1].pos,
-        message_count=len(task.sources),
-        created_at_ms=now_ms,
-        provenance=json.dumps(dict(draft.provenance), ensure_ascii=False),
-        covers=tuple(m.id for m in task.sources),
-    )
-    row = {
-        "id": made.id,
-        "chat_id": ref.id,
-        "lane": made.lane,
-        "kind": made.kind,
-        "level": made.level,
-        "ordinal": made.ordinal,
-        "text": made.text,
-        "hash": made.hash,
-        "tokens": made.tokens,
-        "first_pos": made.first_pos,
-        "last_pos": made.last_pos,
-        "message_count": made.message_count,
-        "status": made.status,
-        "valid": True,
-        "root_id": made.id,
-        "edited_by_user": False,
-        "pinned": False,
-        "provenance": made.provenance,
-        "cause": json.dumps({"task_id": task.id}),
-        "version": 1,
-        "created_at": now_ms,
-        "updated_at": now_ms,
-    }
-    conn.execute(_INSERT, row)
-    return made
-
-
-def _link(conn: sa.Connection, summary_id: int, sources: Sequence[Message]) -> None:
-    conn.execute(
-        _INSERT_LINK,
-        [
-            {
-                "summary_id": summary_id,
-                "position": i,
-                "target_is_summary": False,
-                "target_id": m.id,
-                "target_hash": m.hash,
-            }
-            for i, m in enumerate(sources)
-        ],
-    )
-
-
-def _open_holes(
-    conn: sa.Connection, ref: ChatRef, lane: str, covered_to: int, before_pos: int
+def refresh(
+    conn: sa.Connection,
+    ref: ChatRef,
+    ids: Iterable[int],
+    positions: Iterable[int],
+    now_ms: int,
 ) -> None:
-    """What a new leaf jumps over is not forgotten: it becomes holes."""
-    skipped = _uncovered_between(conn, ref, lane, covered_to + 1, before_pos - 1)
-    if skipped:
-        values = [{"chat_id": ref.id, "lane": lane, "message_id": m.id} for m in skipped]
+    """Make coverage true again after these messages changed, at these old and new positions."""
+    positions = sorted(set(positions))
+    near = set(ids)
+    for pos in positions:
+        for query in (_BEFORE, _AFTER):
+            neighbour = conn.execute(query, {"chat": ref.id, "at_pos": pos}).scalar()
+            if neighbour is not None:
+                near.add(neighbour)
+    touched = positions[:1]
+    for lane, covered_to in conn.execute(_LANES, {"chat": ref.id}).all():
+        touched += _refresh_lane(conn, ref, lane, covered_to, near, now_ms)
+    if touched:
+        conn.execute(_STALE, {"chat": ref.id, "from_pos": min(touched)})
+    conn.execute(_PURGE_PAID, {"chat": ref.id})
+
+
+def _refresh_lane(
+    conn: sa.Connection, ref: ChatRef, lane: str, covered_to: int, near: set[int], now_ms: int
+) -> list[int]:
+    """Re-evaluate the leaves around some messages; positions of what is shown differently now."""
+    leaves, around = _component(conn, lane, near)
+    messages = {m.id: m for m in _messages(conn, ref, around)}
+    valid = accepted(leaves, messages, _between(conn, ref, leaves, messages))
+    flipped = _write_states(conn, leaves, valid)
+    _refresh_parents(conn, flipped)
+    covered = {t for leaf in leaves if leaf.id in valid for t, _ in leaf.targets}
+    _write_holes(conn, ref, lane, covered_to, messages, covered, now_ms)
+    return [messages[t].pos for leaf in leaves if leaf.id in flipped for t, _ in leaf.targets
+            if t in messages]  # fmt: skip
+
+
+def _component(conn: sa.Connection, lane: str, near: set[int]) -> tuple[list[Leaf], set[int]]:
+    """Every leaf that shares a message with one of these, directly or through another leaf."""
+    around = set(near)
+    known: dict[int, Leaf] = {}
+    new = around
+    while new:
+        found = conn.execute(_LEAVES_OF, {"of_lane": lane, "ids": list(new)}).scalars()
+        fresh = [i for i in found if i not in known]
+        for leaf in _read_leaves(conn, fresh):
+            known[leaf.id] = leaf
+        new = {t for i in fresh for t, _ in known[i].targets} - around
+        around |= new
+    return list(known.values()), around
+
+
+def _read_leaves(conn: sa.Connection, ids: Sequence[int]) -> list[Leaf]:
+    if not ids:
+        return []
+    targets: dict[int, list[tuple[int, bytes]]] = {}
+    for summary_id, target_id, target_hash in conn.execute(_LINKS, {"ids": list(ids)}):
+        targets.setdefault(summary_id, []).append((target_id, target_hash))
+    return [Leaf(i, tuple(t)) for i, t in targets.items()]
+
+
+def _messages(conn: sa.Connection, ref: ChatRef, ids: Iterable[int]) -> tuple[Message, ...]:
+    return rows.messages(conn.execute(_BY_ID, {"chat": ref.id, "ids": list(ids)}))
+
+
+def _between(
+    conn: sa.Connection, ref: ChatRef, leaves: Sequence[Leaf], messages: Mapping[int, Message]
+) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for leaf in leaves:
+        ends = [messages[t].pos for t, _ in (leaf.targets[0], leaf.targets[-1]) if t in messages]
+        span = {"chat": ref.id, "first_pos": min(ends, default=0), "last_pos": max(ends, default=0)}
+        counts[leaf.id] = conn.execute(_BETWEEN, span).scalar_one()
+    return counts
+
+
+def _write_states(
+    conn: sa.Connection, leaves: Sequence[Leaf], valid: Mapping[int, tuple[int, int]]
+) -> set[int]:
+    """Store what changed; the leaves whose validity did."""
+    flipped: set[int] = set()
+    if not leaves:
+        return flipped
+    for row in conn.execute(_STATE_OF, {"ids": [leaf.id for leaf in leaves]}).all():
+        first, last = valid.get(row.id, (row.first_pos, row.last_pos))
+        if row.valid != (row.id in valid):
+            flipped.add(row.id)
+        if row.valid != (row.id in valid) or (first, last) != (row.first_pos, row.last_pos):
+            values = {"now_valid": row.id in valid, "now_first": first, "now_last": last}
+            conn.execute(_SET_STATE, {"of_id": row.id, **values})
+    return flipped
+
+
+def _refresh_parents(conn: sa.Connection, flipped: set[int]) -> None:
+    """Carry a change of validity upward, level by level."""
+    while flipped:
+        parents = set(conn.execute(_PARENTS_OF, {"ids": list(flipped)}).scalars())
+        flipped = _refresh_level(conn, parents)
+
+
+def _refresh_level(conn: sa.Connection, parents: set[int]) -> set[int]:
+    if not parents:
+        return set()
+    children: dict[int, list[tuple[int, bool, int, int]]] = {}
+    for parent, child, good, first, last in conn.execute(_CHILDREN, {"ids": list(parents)}):
+        children.setdefault(parent, []).append((child, bool(good), first, last))
+    flipped: set[int] = set()
+    for row in conn.execute(_STATE_OF, {"ids": list(parents)}).all():
+        mine = children[row.id]
+        now_valid = all(good for _, good, _, _ in mine)
+        ends = {"now_first": min(c[2] for c in mine), "now_last": max(c[3] for c in mine)}
+        conn.execute(_SET_STATE, {"of_id": row.id, "now_valid": now_valid, **ends})
+        if now_valid == row.valid:
+            continue
+        flipped.add(row.id)
+        conn.execute(_UNCOVER, {"by_id": row.id})
+        if now_valid:
+            conn.execute(_COVER, [{"of_id": c[0], "by_id": row.id} for c in mine])
+    return flipped
+
+
+def _write_holes(
+    conn: sa.Connection,
+    ref: ChatRef,
+    lane: str,
+    covered_to: int,
+    messages: Mapping[int, Message],
+    covered: set[int],
+    now_ms: int,
+) -> None:
+    wanted = {
+        m.id
+        for m in messages.values()
+        if m.eligible and m.pos <= covered_to and m.id not in covered
+    }
+    some = {"chat": ref.id, "of_lane": lane, "ids": list(messages)}
+    have = set(conn.execute(_HOLES_OF, some).scalars())
+    if have - wanted:
+        conn.execute(_CLOSE_HOLES, {**some, "ids": list(have - wanted)})
+    open_holes(conn, ref, lane, wanted - have, now_ms)
+
+
+def open_holes(
+    conn: sa.Connection, ref: ChatRef, lane: str, ids: Iterable[int], now_ms: int
+) -> None:
+    """List messages as eligible and uncovered."""
+    values = [
+        {"chat_id": ref.id, "lane": lane, "message_id": i, "since": now_ms, "proposal": None}
+        for i in ids
+    ]
+    if values:
         conn.execute(_INSERT_HOLE, values)
 
 
-def _close_holes(conn: sa.Connection, ref: ChatRef, lane: str, ids: Iterable[int]) -> None:
+def close_holes(conn: sa.Connection, ref: ChatRef, lane: str, ids: Iterable[int]) -> None:
+    """These messages are covered now."""
     conn.execute(_CLOSE_HOLES, {"chat": ref.id, "of_lane": lane, "ids": list(ids)})
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What `covered_to`, `hole` and `valid` must be, given messages, links and hashes alone."""
+    """What is written down about coverage, or what must be, given messages, links and hashes."""
 
-    covered_to: int
     holes: frozenset[int]
-    invalid: frozenset[int]
+    valid: frozenset[int]  # summaries of every level
+    covered_by: frozenset[tuple[int, int]]  # (child, parent)
+    spans: frozenset[tuple[int, int, int]]  # (valid leaf, first, last position)
 
 
 def recompute(conn: sa.Connection, ref: ChatRef, lane: str) -> Derived:
     """The derivation from scratch: linear in the chat, for tests and repairs."""
-    everything = rows.messages(
-        conn.execute(sa.select(*rows.MESSAGE_COLUMNS).where(M.chat_id == ref.id).order_by(M.pos))
+    everything = _all_messages(conn, ref)
+    eligible = [m.pos for m in everything.values() if m.eligible]
+    leaves, uppers = _all_summaries(conn, ref, lane)
+    counts = {leaf.id: _count(leaf, everything, eligible) for leaf in leaves}
+    ends = accepted(leaves, everything, counts)
+    covered = {t for leaf in leaves if leaf.id in ends for t, _ in leaf.targets}
+    valid, covered_by = _climb(conn, set(ends), uppers)
+    covered_to = _covered_to(conn, ref, lane)
+    holes = {
+        m.id
+        for m in everything.values()
+        if m.eligible and m.pos <= covered_to and m.id not in covered
+    }
+    return Derived(
+        frozenset(holes),
+        frozenset(valid),
+        frozenset(covered_by),
+        frozenset((i, first, last) for i, (first, last) in ends.items()),
     )
-    hash_now = {m.id: m.hash for m in everything if m.eligible}
-    leaves: dict[int, list[tuple[int, bytes]]] = {}
-    for row in conn.execute(
-        sa.select(link.c.summary_id, link.c.target_id, link.c.target_hash)
-        .join(summary, S.id == link.c.summary_id)
-        .where(S.chat_id == ref.id, S.lane == lane, S.status == SummaryStatus.READY.value)
-        .where(link.c.target_is_summary.is_(False))
-    ):
-        leaves.setdefault(row.summary_id, []).append((row.target_id, row.target_hash))
-    valid = {s for s, links in leaves.items() if all(hash_now.get(t) == h for t, h in links)}
-    covered = {t for s in valid for t, _ in leaves[s]}
-    pos = {m.id: m.pos for m in everything}
-    ever = [pos[t] for links in leaves.values() for t, _ in links if t in pos]
-    covered_to = max(ever, default=0)
-    holes = {m for m in hash_now if pos[m] <= covered_to and m not in covered}
-    return Derived(covered_to, frozenset(holes), frozenset(set(leaves) - valid))
+
+
+def _all_messages(conn: sa.Connection, ref: ChatRef) -> dict[int, Message]:
+    query = sa.select(*rows.MESSAGE_COLUMNS).where(M.chat_id == ref.id)
+    return {m.id: m for m in rows.messages(conn.execute(query))}
+
+
+def _all_summaries(
+    conn: sa.Connection, ref: ChatRef, lane: str
+) -> tuple[list[Leaf], dict[int, int]]:
+    query = sa.select(S.id, S.level).where(S.chat_id == ref.id, S.lane == lane, _READY)
+    levels = {row.id: row.level for row in conn.execute(query.order_by(S.level, S.id))}
+    leaves = _read_leaves(conn, [i for i, level in levels.items() if level == 0])
+    return leaves, {i: level for i, level in levels.items() if level > 0}
+
+
+def _count(leaf: Leaf, messages: Mapping[int, Message], eligible: Sequence[int]) -> int:
+    ends = [messages[t].pos for t, _ in (leaf.targets[0], leaf.targets[-1]) if t in messages]
+    return sum(min(ends) <= pos <= max(ends) for pos in eligible) if ends else 0
+
+
+def _climb(
+    conn: sa.Connection, valid: set[int], uppers: Mapping[int, int]
+) -> tuple[set[int], set[tuple[int, int]]]:
+    hash_of = {r.id: r.hash for r in conn.execute(sa.select(S.id, S.hash))}
+    covered_by: set[tuple[int, int]] = set()
+    for upper in uppers:  # lower levels first
+        links = _read_leaves(conn, [upper])[0].targets
+        if all(t in valid and hash_of[t] == h for t, h in links):
+            valid.add(upper)
+            covered_by |= {(t, upper) for t, _ in links}
+    return valid, covered_by
+
+
+def _covered_to(conn: sa.Connection, ref: ChatRef, lane: str) -> int:
+    query = sa.select(lane_state.c.covered_to).where(
+        lane_state.c.chat_id == ref.id, lane_state.c.lane == lane
+    )
+    found = conn.execute(query).scalar()
+    return START if found is None else found
 
 
 def stored(conn: sa.Connection, ref: ChatRef, lane: str) -> Derived:
     """The same, as it is written down."""
-    covered_to = conn.execute(
-        sa.select(lane_state.c.covered_to).where(
-            lane_state.c.chat_id == ref.id, lane_state.c.lane == lane
-        )
-    ).scalar()
-    holes = conn.execute(
-        sa.select(hole.c.message_id).where(hole.c.chat_id == ref.id, hole.c.lane == lane)
-    ).scalars()
-    invalid = conn.execute(
-        sa.select(S.id).where(
-            S.chat_id == ref.id,
-            S.lane == lane,
-            S.status == SummaryStatus.READY.value,
-            S.valid.is_(False),
-            S.level == 0,
-        )
-    ).scalars()
-    return Derived(covered_to or 0, frozenset(holes), frozenset(invalid))
+    mine = sa.and_(S.chat_id == ref.id, S.lane == lane, _READY)
+    holes = sa.select(hole.c.message_id).where(hole.c.chat_id == ref.id, hole.c.lane == lane)
+    valid = sa.select(S.id).where(mine, S.valid.is_(True))
+    parents = sa.select(S.id, S.covered_by).where(mine, S.covered_by.is_not(None))
+    spans = sa.select(S.id, S.first_pos, S.last_pos).where(mine, S.valid.is_(True), S.level == 0)
+    return Derived(
+        frozenset(conn.execute(holes).scalars()),
+        frozenset(conn.execute(valid).scalars()),
+        frozenset((row[0], row[1]) for row in conn.execute(parents)),
+        frozenset((row[0], row[1], row[2]) for row in conn.execute(spans)),
+    )
+
+
+def repair(conn: sa.Connection, ref: ChatRef, lane: str, now_ms: int) -> bool:
+    """Write down what hashes say, if something else stands there; whether it did."""
+    right = recompute(conn, ref, lane)
+    if right == stored(conn, ref, lane):
+        return False
+    ends = {i: (first, last) for i, first, last in right.spans}
+    query = sa.select(S.id, S.first_pos, S.last_pos).where(S.chat_id == ref.id, S.lane == lane)
+    for row in conn.execute(query.where(_READY)).all():
+        first, last = ends.get(row.id, (row.first_pos, row.last_pos))
+        values = {"now_valid": row.id in right.valid, "now_first": first, "now_last": last}
+        conn.execute(_SET_STATE, {"of_id": row.id, **values})
+    conn.execute(
+        sa.update(summary).where(S.chat_id == ref.id, S.lane == lane).values(covered_by=None)
+    )
+    if right.covered_by:
+        conn.execute(_COVER, [{"of_id": c, "by_id": p} for c, p in right.covered_by])
+    conn.execute(sa.delete(hole).where(hole.c.chat_id == ref.id, hole.c.lane == lane))
+    open_holes(conn, ref, lane, right.holes, now_ms)
+    conn.execute(_STALE, {"chat": ref.id, "from_pos": START})
+    return True
 
 
 def covering(conn: sa.Connection, ref: ChatRef, lane: str, ids: Sequence[int]) -> dict[int, int]:
@@ -268,19 +426,12 @@ def covering(conn: sa.Connection, ref: ChatRef, lane: str, ids: Sequence[int]) -
     found = conn.execute(
         sa.select(link.c.target_id, S.id)
         .select_from(link.join(summary, S.id == link.c.summary_id))
-        .where(_LEAF, S.chat_id == ref.id, S.lane == lane, link.c.target_id.in_(list(ids)))
+        .where(link.c.target_is_summary.is_(False), link.c.target_id.in_(list(ids)))
+        .where(S.chat_id == ref.id, S.lane == lane, _READY, S.valid.is_(True))
     )
     return {row.target_id: row.id for row in found}
 
 
 def targets(conn: sa.Connection, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """Summary key → the message keys it links to, in order."""
-    found = conn.execute(
-        sa.select(link.c.summary_id, link.c.target_id)
-        .where(link.c.summary_id.in_(list(ids)), link.c.target_is_summary.is_(False))
-        .order_by(link.c.summary_id, link.c.position)
-    )
-    out: dict[int, list[int]] = {}
-    for row in found:
-        out.setdefault(row.summary_id, []).append(row.target_id)
-    return {k: tuple(v) for k, v in out.items()}
+    """Summary key → the keys it links to, in order."""
+    return {leaf.id: tuple(t for t, _ in leaf.targets) for leaf in _read_leaves(conn, ids)}

@@ -132,7 +132,8 @@ def newest(conn: sa.Connection, ref: ChatRef, limit: int) -> tuple[Message, ...]
 def record_turn(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int) -> None:
     """All of a turn or none of it; `StaleDraft` if the chat has moved since it was aligned."""
     last = newest(conn, ref, 1)
-    if (last[0].id if last else None) != turn.after_id:
+    seen = (last[0].id, last[0].hash) if last else (None, None)
+    if seen != (turn.after_id, turn.after_hash):
         raise StaleDraft("another turn was recorded meanwhile")
     for message_id, text in turn.confirms:
         _confirm(conn, message_id, text, now_ms)
@@ -141,7 +142,7 @@ def record_turn(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int
     if turn.rerolls is not None and turn.reply is not None:
         _add_variant(conn, ref, turn.rerolls, turn.reply, now_ms)
         return
-    new = [replace(m, state=State.CANDIDATE) for m in turn.appends]
+    new = list(turn.appends)
     if turn.reply is not None:
         new.append(replace(turn.reply, state=State.CANDIDATE))
     if new:

@@ -25,7 +25,7 @@ def check(connection: sa.Connection) -> str | None:
     if revision is not None and revision not in KNOWN:
         raise SchemaTooNew(
             f"this database has schema {revision}; this program knows up to {HEAD}. "
-            "Nothing was changed. Upgrade previously, or open a copy made by `previously backup`."
+            "Nothing was changed. Upgrade previously to open it."
         )
     return revision
 

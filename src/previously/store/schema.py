@@ -127,10 +127,12 @@ variant = sa.Table(
 message_revision = sa.Table(
     "message_revision",
     metadata,
+    _chat_id(primary_key=True),
+    sa.Column("rev", Key, primary_key=True),  # of the chat: what changed together has one
     sa.Column("message_id", Key, sa.ForeignKey("message.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("version", sa.Integer, primary_key=True),
     sa.Column("change", sa.Text, nullable=False),  # edit, delete, swipe, hide, move, …
     sa.Column("before", sa.Text, nullable=False),  # JSON of the columns that changed
+    sa.Column("undone", sa.Boolean, nullable=False),
     sa.Column("created_at", Key, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -221,6 +223,8 @@ hole = sa.Table(
     sa.Column(
         "message_id", Key, sa.ForeignKey("message.id", ondelete="CASCADE"), primary_key=True
     ),  # …but for these
+    sa.Column("since", Key, nullable=False),  # a rebuild waits until edits have come to rest
+    sa.Column("proposal", Key),  # a new text that waits for the user, who had edited the old one
     sqlite_with_rowid=False,
 )
 

@@ -14,6 +14,7 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from previously.errors import ChatNotFound
 from previously.model import (
+    START,
     Backlog,
     ChatRef,
     Fold,
@@ -132,6 +133,7 @@ def read(
     else:
         found = _fold(ref, fold_key, head)
         shown = resolve(conn, ref, found.items)
+    covered_to = START if head.covered_to is None else head.covered_to
     tail = rows.messages(
         conn.execute(_TAIL, {"chat": ref.id, "from_pos": found.tail_pos, "limit": tail_max + 1})
     )
@@ -139,13 +141,13 @@ def read(
         lane=head.lane,
         rev=head.rev,
         fold=found,
-        covered_to=head.covered_to or 0,
+        covered_to=covered_to,
         settings_revision=head.revision or 0,
         settings_body=head.body or "{}",
         tail=tail[:tail_max][::-1],
         tail_cut=len(tail) > tail_max,
         shown=shown,
-        backlog=_backlog(conn, ref, head.lane, head.covered_to or 0, covers_max) if wide else None,
+        backlog=_backlog(conn, ref, head.lane, covered_to, covers_max) if wide else None,
     )
 
 
@@ -255,7 +257,7 @@ _STANDING = (
 def _holes(
     conn: sa.Connection, ref: ChatRef, lane: str
 ) -> tuple[tuple[tuple[Message, ...], ...], int]:
-    """The newest holes as runs of neighbours, and where the cap cut them off (0: nowhere)."""
+    """The newest holes as runs of neighbours, and where the cap cut them off (START: nowhere)."""
     found = conn.execute(_HOLES, {"chat": ref.id, "lane": lane}).all()
     runs: list[list[Message]] = []
     for previous, *columns in reversed(found[:UNCOVERED_MAX]):
@@ -264,18 +266,18 @@ def _holes(
             runs[-1].append(message_)
         else:
             runs.append([message_])
-    cut = runs[0][0].pos if len(found) > UNCOVERED_MAX else 0
+    cut = runs[0][0].pos if len(found) > UNCOVERED_MAX else START
     return tuple(tuple(run) for run in runs), cut
 
 
 def _covers(
     conn: sa.Connection, ref: ChatRef, lane: str, covers_max: int
 ) -> tuple[tuple[Summary, ...], int]:
-    """The newest covers, oldest of them first, and where the cap cut them off (0: nowhere)."""
+    """The newest covers, oldest of them first, and where the cap cut them off (START: nowhere)."""
     values = {"chat": ref.id, "lane": lane, "limit": covers_max + 1}
     found = rows.summaries(conn.execute(_COVERS, values))
     kept = found[:covers_max][::-1]
-    return kept, kept[0].first_pos if len(found) > covers_max else 0
+    return kept, kept[0].first_pos if len(found) > covers_max else START
 
 
 def _standing(conn: sa.Connection, ref: ChatRef) -> tuple[Message, ...]:

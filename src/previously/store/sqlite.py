@@ -12,7 +12,6 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -54,7 +53,11 @@ def _engine(path: Path, *, read_only: bool) -> sa.Engine:
         return raw
 
     return sa.create_engine(
-        "sqlite://", creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT"
+        "sqlite://",
+        creator=connect,
+        poolclass=NullPool,
+        isolation_level="AUTOCOMMIT",
+        hide_parameters=True,  # what people say does not belong into error texts
     )
 
 
@@ -75,22 +78,17 @@ class SqliteDatabase:
         self.path = path
         self.read_only = read_only
         self._lock = None if read_only else FileLock(path)
-        self._local = threading.local()
-        self._read_engine = _engine(path, read_only=True)
-        self._opened: list[sa.Connection] = []
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="previously-read")
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(
-            target=self._write_loop, name="previously-write", daemon=True
-        )
+        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._writes: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         if not read_only:
-            self._write_engine = _engine(path, read_only=False)
             try:
-                upgrade(self._write_engine)
+                upgrade(_engine(path, read_only=False))
             except BaseException:
                 self._release()
                 raise
-            self._writer.start()
+        self._threads = [_thread("read", self._read_loop) for _ in range(READERS)]
+        if not read_only:
+            self._threads.append(_thread("write", self._write_loop))
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -102,69 +100,86 @@ class SqliteDatabase:
         """Run one transaction; returns after it is durable."""
         if self.read_only:
             raise ReadOnly("this memory was opened for reading")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put(_Job(lambda conn: function(conn, *args, **kw), loop, future))
-        return await future
+        return await _queued(self._writes, lambda conn: function(conn, *args, **kw))
 
     async def read(
         self, function: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T:
         """Run one function on one consistent state."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, self._read, function, args, kw)
+        return await _queued(self._reads, lambda conn: function(conn, *args, **kw))
 
     async def close(self) -> None:
         """Finish what waits, then let go of the file."""
-        if self._writer.is_alive():
-            self._jobs.put(None)
-            await asyncio.to_thread(self._writer.join)
-        await asyncio.to_thread(self._readers.shutdown)
-        for connection in self._opened:
-            connection.close()
+        for _ in range(READERS):
+            self._reads.put(None)
+        for thread in self._threads[:READERS]:
+            await asyncio.to_thread(thread.join)
+        self._writes.put(None)  # last: only a writer folds the log back into the file
+        for thread in self._threads[READERS:]:
+            await asyncio.to_thread(thread.join)
         self._release()
 
-    def _read(self, function: Callable[..., T], args: Any, kw: Any) -> T:
-        connection: sa.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._read_engine.connect()
-            self._local.connection = connection
-            self._opened.append(connection)
-        raw = _raw(connection)
-        raw.execute("BEGIN")
-        try:
-            return function(connection, *args, **kw)
-        finally:
-            raw.execute("COMMIT")
+    def _read_loop(self) -> None:
+        connection = _engine(self.path, read_only=True).connect()
+        while (job := self._reads.get()) is not None:
+            _run_read(connection, job)
+            _acknowledge([job])
+        connection.close()
 
     def _write_loop(self) -> None:
-        connection = self._write_engine.connect()
+        connection = _engine(self.path, read_only=False).connect()
         running = True
         while running:
             jobs: list[_Job] = []
-            while running and len(jobs) < GROUP_MAX and not (jobs and self._jobs.empty()):
-                job = self._jobs.get()
+            while running and len(jobs) < GROUP_MAX and not (jobs and self._writes.empty()):
+                job = self._writes.get()
                 running = job is not None
                 if job is not None:
                     jobs.append(job)
             if jobs:
-                self._group(connection, jobs)
+                _run_group(connection, jobs)
                 _acknowledge(jobs)
         connection.close()
 
-    def _group(self, connection: sa.Connection, jobs: list[_Job]) -> None:
-        """Run the jobs in one transaction; a failed commit fails every one of them."""
-        raw = _raw(connection)
-        try:
-            raw.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                _run_in_savepoint(connection, raw, job)
-            raw.execute("COMMIT")
-        except sqlite3.Error as error:
-            if raw.in_transaction:
-                raw.rollback()
-            for job in jobs:
-                job.error = _as_ours(error)
+
+def _thread(name: str, target: Callable[[], None]) -> threading.Thread:
+    """Daemons: a program that ends without closing must not hang on a queue."""
+    made = threading.Thread(target=target, name=f"previously-{name}", daemon=True)
+    made.start()
+    return made
+
+
+async def _queued(jobs: queue.SimpleQueue[_Job | None], run: Callable[[sa.Connection], T]) -> T:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    jobs.put(_Job(run, loop, future))
+    return await future
+
+
+def _run_read(connection: sa.Connection, job: _Job) -> None:
+    raw = _raw(connection)
+    raw.execute("BEGIN")
+    try:
+        job.result = job.run(connection)
+    except Exception as error:  # noqa: BLE001 - carried to the caller that waits for it
+        job.error = _as_ours(error)
+    finally:
+        raw.execute("COMMIT")
+
+
+def _run_group(connection: sa.Connection, jobs: list[_Job]) -> None:
+    """Run the jobs in one transaction; a failed commit fails every one of them."""
+    raw = _raw(connection)
+    try:
+        raw.execute("BEGIN IMMEDIATE")
+        for job in jobs:
+            _run_in_savepoint(connection, raw, job)
+        raw.execute("COMMIT")
+    except sqlite3.Error as error:
+        if raw.in_transaction:
+            raw.rollback()
+        for job in jobs:
+            job.error = _as_ours(error)
 
 
 def _raw(connection: sa.Connection) -> sqlite3.Connection:

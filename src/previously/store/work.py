@@ -22,7 +22,7 @@ from previously.model import (
     Usage,
     WorkState,
 )
-from previously.store import coverage
+from previously.store.leaves import commit_leaf
 from previously.store.schema import attempt, chat, llm_result, usage, work
 
 W, A, R = work.c, attempt.c, llm_result.c
@@ -148,7 +148,7 @@ def _check(conn: sa.Connection, lease: Lease) -> None:
 def commit(conn: sa.Connection, lease: Lease, draft: Draft, month: str, now_ms: int) -> Summary:
     """A draft becomes a summary, with everything that belongs to it, in one fenced step."""
     _check(conn, lease)
-    made = coverage.commit_leaf(conn, lease.ref, draft, now_ms)
+    made = commit_leaf(conn, lease.ref, draft, now_ms)
     _forget(conn, lease.ref, draft.task.id)
     if draft.usage != Usage():
         _settle_payment(conn, lease, draft, month, now_ms)

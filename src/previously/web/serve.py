@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from previously.errors import BadInput
 from previously.service import Service
-from previously.web.guard import Guard, is_loopback
+from previously.web.guard import Guard, is_loopback, refusal
 from previously.web.proxy import Proxy
 from previously.web.upstream import Upstream
 
@@ -56,9 +56,18 @@ def create_app(
             Route("/c/{chat:path}/v1/chat/completions", proxy.completions, methods=["POST"]),
             Route("/c/{chat:path}/v1/models", proxy.models, methods=["GET"]),
             Route("/healthz", _healthz, methods=["GET"]),
+            Route("/{path:path}", _nowhere, methods=["GET", "POST"]),
         ],
         middleware=[Middleware(Guard)],
         lifespan=lifespan,
+    )
+
+
+async def _nowhere(request: Request) -> Response:
+    return refusal(
+        404,
+        f"there is nothing at {request.url.path}. A chat's base URL names it: /c/NAME/v1",
+        "not_found",
     )
 
 

@@ -332,6 +332,8 @@ def upgrade() -> None:
         sa.Column("chat_id", KEY, nullable=False),
         sa.Column("lane", sa.Text(), nullable=False),
         sa.Column("message_id", KEY, nullable=False),
+        sa.Column("since", KEY, nullable=False),
+        sa.Column("proposal", KEY, nullable=True),
         sa.ForeignKeyConstraint(
             ["chat_id"], ["chat.id"], name=op.f("fk_hole_chat_id"), ondelete="CASCADE"
         ),
@@ -363,18 +365,23 @@ def upgrade() -> None:
 
     op.create_table(
         "message_revision",
+        sa.Column("chat_id", KEY, nullable=False),
+        sa.Column("rev", KEY, nullable=False),
         sa.Column("message_id", KEY, nullable=False),
-        sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("change", sa.Text(), nullable=False),
         sa.Column("before", sa.Text(), nullable=False),
+        sa.Column("undone", sa.Boolean(), nullable=False),
         sa.Column("created_at", KEY, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["chat_id"], ["chat.id"], name=op.f("fk_message_revision_chat_id"), ondelete="CASCADE"
+        ),
         sa.ForeignKeyConstraint(
             ["message_id"],
             ["message.id"],
             name=op.f("fk_message_revision_message_id"),
             ondelete="CASCADE",
         ),
-        sa.PrimaryKeyConstraint("message_id", "version", name=op.f("pk_message_revision")),
+        sa.PrimaryKeyConstraint("chat_id", "rev", "message_id", name=op.f("pk_message_revision")),
         sqlite_with_rowid=False,
     )
     op.create_table(

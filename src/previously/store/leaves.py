@@ -1,0 +1,198 @@
+"""Writing a new leaf: what the model read is compared with what is stored; then all or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import BindParameter
+
+from previously.errors import StaleDraft
+from previously.model import START, ChatRef, Draft, Message, Summary, SummaryStatus, digest, key
+from previously.store import coverage, rows
+from previously.store.rows import ELIGIBLE, M, S
+from previously.store.schema import chat, lane_state, link, summary, work
+
+_CHAT: BindParameter[int] = sa.bindparam("chat")
+_LANE: BindParameter[str] = sa.bindparam("of_lane")
+
+_SPAN = (  # every eligible message of a stretch, with the valid leaf over it
+    sa.select(S.id, *rows.MESSAGE_COLUMNS)
+    .select_from(
+        M.id.table.outerjoin(
+            link.join(
+                summary,
+                sa.and_(
+                    S.id == link.c.summary_id,
+                    S.lane == _LANE,
+                    S.status == SummaryStatus.READY.value,
+                    S.valid.is_(True),
+                ),
+            ),
+            sa.and_(link.c.target_id == M.id, link.c.target_is_summary.is_(False)),
+        )
+    )
+    .where(
+        M.chat_id == _CHAT,
+        M.pos >= sa.bindparam("first_pos"),
+        M.pos <= sa.bindparam("last_pos"),
+        ELIGIBLE,
+    )
+    .order_by(M.pos)
+)
+_LANE_STATE = sa.select(lane_state.c.covered_to, lane_state.c.next_ordinal).where(
+    lane_state.c.chat_id == _CHAT, lane_state.c.lane == _LANE
+)
+_ADVANCE = (
+    sa.update(lane_state)
+    .where(lane_state.c.chat_id == _CHAT, lane_state.c.lane == _LANE)
+    .values(
+        covered_to=sa.bindparam("new_covered_to"), next_ordinal=sa.bindparam("new_next_ordinal")
+    )
+)
+_TAKE_BIRTH = (
+    sa.update(work)
+    .where(work.c.chat_id == _CHAT)
+    .values(rev=work.c.rev + 1, next_s=work.c.next_s + 1)
+    .returning(work.c.next_s)
+)
+_RECALCULATING = sa.select(chat.c.recalculating).where(chat.c.id == _CHAT)
+_INSERT = sa.insert(summary)
+_INSERT_LINK = sa.insert(link)
+
+
+def commit_leaf(conn: sa.Connection, ref: ChatRef, draft: Draft, now_ms: int) -> Summary:
+    """Write a leaf summary over exactly the messages it read, or `StaleDraft`."""
+    lane, sources = draft.task.lane, draft.task.sources
+    if conn.execute(_RECALCULATING, {"chat": ref.id}).scalar():
+        raise StaleDraft("the chat is being recalculated")
+    _refuse_changed(conn, ref, draft)
+    covered_to, ordinal = _lane_state(conn, ref, lane)
+    made = _insert(conn, ref, draft, ordinal, now_ms)
+    _link(conn, made.id, sources)
+    skipped = _uncovered(conn, ref, lane, covered_to + 1, made.first_pos - 1)
+    coverage.open_holes(conn, ref, lane, [m.id for m in skipped], now_ms)
+    coverage.close_holes(conn, ref, lane, [m.id for m in sources])
+    conn.execute(
+        _ADVANCE,
+        {
+            "chat": ref.id,
+            "of_lane": lane,
+            "new_covered_to": max(covered_to, made.last_pos),
+            "new_next_ordinal": ordinal + 1,
+        },
+    )
+    return made
+
+
+def _refuse_changed(conn: sa.Connection, ref: ChatRef, draft: Draft) -> None:
+    """The sources must be what they were, uncovered, with no other message between them."""
+    first, last = draft.task.sources[0], draft.task.sources[-1]
+    found = _uncovered(conn, ref, draft.task.lane, first.pos, last.pos, whole=True)
+    if [(m.id, m.hash) for m in found] != [(m.id, m.hash) for m in draft.task.sources]:
+        raise StaleDraft("a source was changed, moved, taken out or covered meanwhile")
+
+
+def _uncovered(
+    conn: sa.Connection,
+    ref: ChatRef,
+    lane: str,
+    first_pos: int,
+    last_pos: int,
+    *,
+    whole: bool = False,
+) -> list[Message]:
+    """Eligible messages of a stretch that no leaf stands for; `whole`: none if one does."""
+    span = {"chat": ref.id, "of_lane": lane, "first_pos": first_pos, "last_pos": last_pos}
+    found: list[Message] = []
+    for leaf, *columns in conn.execute(_SPAN, span):
+        if leaf is None:
+            found.append(Message(*columns))
+        elif whole:
+            return []
+    return found
+
+
+def _lane_state(conn: sa.Connection, ref: ChatRef, lane: str) -> tuple[int, int]:
+    row = conn.execute(_LANE_STATE, {"chat": ref.id, "of_lane": lane}).one_or_none()
+    if row is not None:
+        return row.covered_to, row.next_ordinal
+    conn.execute(
+        sa.insert(lane_state).values(
+            chat_id=ref.id,
+            lane=lane,
+            enabled=True,
+            frozen=False,
+            covered_to=START,
+            next_ordinal=1,
+            checked_at_ordinal=0,
+        )
+    )
+    return START, 1
+
+
+def _insert(conn: sa.Connection, ref: ChatRef, draft: Draft, ordinal: int, now_ms: int) -> Summary:
+    birth_number = conn.execute(_TAKE_BIRTH, {"chat": ref.id}).scalar_one()
+    task = draft.task
+    made = Summary(
+        id=key(ref.id, birth_number - 1),
+        lane=task.lane,
+        kind=task.kind,
+        level=0,
+        ordinal=ordinal,
+        text=draft.text,
+        tokens=draft.tokens,
+        hash=digest(draft.text),
+        first_pos=task.sources[0].pos,
+        last_pos=task.sources[-1].pos,
+        message_count=len(task.sources),
+        created_at_ms=now_ms,
+        provenance=json.dumps(dict(draft.provenance), ensure_ascii=False),
+        covers=tuple(m.id for m in task.sources),
+    )
+    conn.execute(_INSERT, _row(ref, made, json.dumps({"task_id": task.id}), now_ms))
+    return made
+
+
+def _row(ref: ChatRef, made: Summary, cause: str, now_ms: int) -> dict[str, object]:
+    return {
+        "id": made.id,
+        "chat_id": ref.id,
+        "lane": made.lane,
+        "kind": made.kind,
+        "level": made.level,
+        "ordinal": made.ordinal,
+        "text": made.text,
+        "hash": made.hash,
+        "tokens": made.tokens,
+        "first_pos": made.first_pos,
+        "last_pos": made.last_pos,
+        "message_count": made.message_count,
+        "status": made.status,
+        "valid": True,
+        "root_id": made.id,
+        "edited_by_user": False,
+        "pinned": False,
+        "provenance": made.provenance,
+        "cause": cause,
+        "version": 1,
+        "created_at": now_ms,
+        "updated_at": now_ms,
+    }
+
+
+def _link(conn: sa.Connection, summary_id: int, sources: Sequence[Message]) -> None:
+    conn.execute(
+        _INSERT_LINK,
+        [
+            {
+                "summary_id": summary_id,
+                "position": i,
+                "target_is_summary": False,
+                "target_id": m.id,
+                "target_hash": m.hash,
+            }
+            for i, m in enumerate(sources)
+        ],
+    )
