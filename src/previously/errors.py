@@ -4,6 +4,8 @@ PreviouslyError
 ├── UserError              tell the user; trying again changes nothing
 │   ├── BadInput           an argument, a request or a setting is wrong; names the field
 │   ├── ChatNotFound
+│   ├── MessageNotFound
+│   ├── Conflict           it was changed meanwhile; look again before you overwrite
 │   ├── StoreLocked        another process has the database open for writing
 │   ├── SchemaTooNew       the database was written by a newer version
 │   ├── ReadOnly           the memory was opened for reading
@@ -39,6 +41,14 @@ class BadInput(UserError):
 
 class ChatNotFound(UserError):
     """No chat of this owner has this name."""
+
+
+class MessageNotFound(UserError):
+    """The chat has no such message."""
+
+
+class Conflict(UserError):
+    """It was changed meanwhile; look again before you overwrite."""
 
 
 class StoreLocked(UserError):

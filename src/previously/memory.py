@@ -48,6 +48,52 @@ class Chat:
         )
         return (await self._service.append(self._ref, [said]))[0]
 
+    async def insert(self, role: str, content: str, *, before: Message | int) -> Message:
+        """Record a message in front of another one."""
+        said = NewMessage(role, clean(content))
+        return (await self._service.insert(self._ref, [said], _id(before)))[0]
+
+    async def edit(
+        self, message: Message | int, content: str, *, version: int | None = None
+    ) -> Message:
+        """Give a message another text; `Conflict` if it is no longer at `version`."""
+        return await self._service.edit(self._ref, _id(message), clean(content), version)
+
+    async def delete(self, *messages: Message | int) -> None:
+        """Take messages out of the chat. `undo` brings them back."""
+        await self._service.delete(self._ref, _ids(messages))
+
+    async def hide(self, *messages: Message | int, hidden: bool = True) -> None:
+        """Keep messages out of prompts and summaries, or let them in again."""
+        by = "user" if hidden else None
+        await self._service.mark(self._ref, "hide", _ids(messages), hidden_by=by)
+
+    async def exclude(self, *messages: Message | int, excluded: bool = True) -> None:
+        """Never summarise these messages: they are shown while they are recent, or not at all."""
+        await self._service.mark(self._ref, "exclude", _ids(messages), excluded=excluded)
+
+    async def pin(self, *messages: Message | int, pinned: bool = True) -> None:
+        """Keep messages in every prompt, word for word."""
+        await self._service.mark(self._ref, "pin", _ids(messages), pinned=pinned)
+
+    async def move(self, message: Message | int, *, before: Message | int | None) -> Message:
+        """Put a message in front of another one, or at the end."""
+        target = None if before is None else _id(before)
+        return await self._service.move(self._ref, _id(message), target)
+
+    async def swipe(self, message: Message | int, choice: str | int) -> Message:
+        """Show another variant of a message: a new text, or one it has by its number."""
+        wanted = choice if isinstance(choice, int) else clean(choice)
+        return await self._service.swipe(self._ref, _id(message), wanted)
+
+    async def undo(self) -> int:
+        """Take back the last change; the number of messages it touched."""
+        return len(await self._service.undo(self._ref))
+
+    async def recalculating(self, *, on: bool) -> None:
+        """While this is on, nothing is summarised; what becomes due meanwhile is done after."""
+        await self._service.set_recalculating(self._ref, on=on)
+
     def messages(self) -> AsyncIterator[Message]:
         """Every message, oldest first."""
         return self._service.messages(self._ref)
@@ -63,6 +109,14 @@ class Chat:
     async def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> Settled:
         """Wait until no summary is due."""
         return await self._service.settle(self._ref, timeout_s)
+
+
+def _id(message: Message | int) -> int:
+    return message if isinstance(message, int) else message.id
+
+
+def _ids(messages: Sequence[Message | int]) -> list[int]:
+    return [_id(m) for m in messages]
 
 
 class Memory:

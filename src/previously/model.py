@@ -290,6 +290,7 @@ class Backlog:
     """What planning and folding need beyond the tail."""
 
     uncovered: Uncovered = field(default_factory=Uncovered)
+    open_since: Mapping[int, int] = field(default_factory=dict[int, int])  # of holes, in ms
     covers: tuple[Summary, ...] = ()  # valid, not under another valid one; oldest first, capped
     from_pos: int = START  # where the caps cut: of what stands before this, not all was loaded
     standing: tuple[Message, ...] = ()  # pinned messages before the tail, oldest first
@@ -310,6 +311,7 @@ class Snapshot:
     tail: tuple[Message, ...]  # from the fold on, oldest first
     tail_cut: bool = False  # the tail holds only its newest part
     shown: tuple[Message | Summary, ...] = ()  # the fold's items, resolved
+    recalculating: bool = False  # the client rebuilds its state: write nothing about it now
     backlog: Backlog | None = None
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from previously.lanes.registry import LANES
-from previously.model import Snapshot, Summary, Task, Uncovered
+from previously.model import Backlog, Snapshot, Summary, Task, Uncovered
+
+REST_MS = 2_000  # who edits once often edits again
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,18 +18,26 @@ class Plan:
     next_ms: int | None = None
 
 
-def plan(snapshot: Snapshot, now_ms: int) -> Plan:
-    """Due tasks, less those whose last attempt asked for patience."""
+def plan(snapshot: Snapshot, now_ms: int, rest_ms: int = REST_MS) -> Plan:
+    """Due tasks, less those whose last attempt or latest edit asks for patience."""
     assert snapshot.backlog is not None
+    if snapshot.recalculating:
+        return Plan()
     ready: list[Task] = []
     waits: list[int] = []
     for task in LANES[snapshot.lane].due(snapshot):
-        attempt = snapshot.backlog.attempts.get(task.id)
-        if attempt is None or attempt.not_before_ms <= now_ms:
+        start_ms = _not_before(snapshot.backlog, task, rest_ms)
+        if start_ms <= now_ms:
             ready.append(task)
         else:
-            waits.append(attempt.not_before_ms)
+            waits.append(start_ms)
     return Plan(tuple(ready), min(waits, default=None))
+
+
+def _not_before(backlog: Backlog, task: Task, rest_ms: int) -> int:
+    attempt = backlog.attempts.get(task.id)
+    edited = max((backlog.open_since.get(m.id, 0) for m in task.sources), default=0)
+    return max(attempt.not_before_ms if attempt else 0, edited + rest_ms if edited else 0)
 
 
 def advance(snapshot: Snapshot, made: Summary) -> Snapshot:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from previously.engine import Engine
 from previously.errors import PlanAnewError, PreviouslyError, RetryError, StaleDraft
 from previously.model import Attempt, ChatRef, FoldKey, Lease, Snapshot, Summary, Task
-from previously.planner import Plan, advance, plan
+from previously.planner import REST_MS, Plan, advance, plan
 from previously.store import Store
 
 log = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ class Runner:
         self._wanted: dict[int, ChatRef] = {}
         self._seen: dict[int, int] = {}  # looked at, nothing due; written down by the sweep
         self._running: set[int] = set()
+        self._hurried: set[int] = set()
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(CHATS_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -69,11 +70,16 @@ class Runner:
         self._wake.set()
 
     async def idle(self, ref: ChatRef, timeout_s: float) -> bool:
-        """Wait until nothing is due in this chat; False if that took too long."""
+        """Wait until nothing is due in this chat; False if that took too long.
+
+        Somebody waits, so nothing rests after an edit.
+        """
+        self._hurried.add(ref.id)
         self.wake(ref)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s), self._looked:
                 await self._looked.wait_for(lambda: not self._busy(ref))
+        self._hurried.discard(ref.id)
         return not self._busy(ref)
 
     def _busy(self, ref: ChatRef) -> bool:
@@ -131,8 +137,9 @@ class Runner:
 
     async def reconcile(self, ref: ChatRef) -> None:
         """Do all that is due in one chat."""
+        rest_ms = 0 if ref.id in self._hurried else REST_MS
         snapshot = await self._load(ref)
-        decided = plan(snapshot, await self._store.now_ms())
+        decided = plan(snapshot, await self._store.now_ms(), rest_ms)
         if not decided.ready:
             state = await self._store.work_state(ref)
             if state.due_at_ms == decided.next_ms:
@@ -144,9 +151,9 @@ class Runner:
         try:
             async with _renewed(self._store, lease):
                 while decided.ready:
-                    await self._work_off(lease, snapshot, decided)
+                    await self._work_off(lease, snapshot, decided, rest_ms)
                     snapshot = await self._load(ref)
-                    decided = plan(snapshot, await self._store.now_ms())
+                    decided = plan(snapshot, await self._store.now_ms(), rest_ms)
         except BaseException:
             with contextlib.suppress(PreviouslyError):
                 await self._store.release(lease)
@@ -158,7 +165,9 @@ class Runner:
             ref, PLANNING, wide=True, tail_max=TAIL_LOOKED_AT, covers_max=COVERS_LOOKED_AT
         )
 
-    async def _work_off(self, lease: Lease, snapshot: Snapshot, decided: Plan) -> None:
+    async def _work_off(
+        self, lease: Lease, snapshot: Snapshot, decided: Plan, rest_ms: int
+    ) -> None:
         """Task after task from one look at the database, as long as each can be committed.
 
         A commit compares hashes with what is stored, so a look that has grown old costs one
@@ -169,7 +178,7 @@ class Runner:
             if made is None:
                 return
             snapshot = advance(snapshot, made)
-            decided = plan(snapshot, await self._store.now_ms())
+            decided = plan(snapshot, await self._store.now_ms(), rest_ms)
 
     async def _attempt(self, lease: Lease, task: Task) -> Summary | None:
         """The summary, or None if there is a reason to look again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from previously import folding
 from previously.assembler import assemble, before_tail
@@ -28,6 +28,8 @@ from previously.model import (
 )
 from previously.settings import BUDGET_MIN, Settings, checked
 from previously.store import Store
+
+T = TypeVar("T")
 
 OWNER = "local"  # until tokens name others
 PAGE = 200
@@ -107,6 +109,49 @@ class Service:
         made = await self.store.append(ref, new)
         self.wake(ref)
         return made
+
+    async def insert(
+        self, ref: ChatRef, new: Sequence[NewMessage], before_id: int
+    ) -> tuple[Message, ...]:
+        """Record messages in front of another one."""
+        return self._changed(ref, await self.store.insert(ref, new, before_id))
+
+    async def edit(
+        self, ref: ChatRef, message_id: int, text: str, version: int | None = None
+    ) -> Message:
+        """Another text for a message; what stood for the old one stands no longer."""
+        return self._changed(ref, await self.store.edit(ref, message_id, text, version))
+
+    async def mark(
+        self, ref: ChatRef, what: str, ids: Sequence[int], **values: object
+    ) -> tuple[Message, ...]:
+        """Set the same values for several messages in one step."""
+        marked = dict.fromkeys(ids, values)
+        return self._changed(ref, await self.store.change(ref, what, marked))
+
+    async def delete(self, ref: ChatRef, ids: Sequence[int]) -> tuple[Message, ...]:
+        """Take messages out. They stay stored, and `undo` brings them back."""
+        return await self.mark(ref, "delete", ids, deleted_at_ms=self._clock_ms())
+
+    async def move(self, ref: ChatRef, message_id: int, before_id: int | None) -> Message:
+        """Put a message in front of another one, or at the end."""
+        return self._changed(ref, await self.store.move(ref, message_id, before_id))
+
+    async def swipe(self, ref: ChatRef, message_id: int, choice: int | str) -> Message:
+        """Show another variant of a message, by number or as a new text."""
+        return self._changed(ref, await self.store.swipe(ref, message_id, choice))
+
+    async def undo(self, ref: ChatRef) -> tuple[Message, ...]:
+        """Take back the last change of messages; empty if there is none to take back."""
+        return self._changed(ref, await self.store.undo(ref))
+
+    async def set_recalculating(self, ref: ChatRef, *, on: bool) -> None:
+        """Suspend summaries while a client rebuilds its own state."""
+        self._changed(ref, await self.store.set_recalculating(ref, on=on))
+
+    def _changed(self, ref: ChatRef, result: T) -> T:
+        self.wake(ref)
+        return result
 
     def wake(self, ref: ChatRef) -> None:
         """Tell the background that this chat has changed."""

@@ -53,6 +53,12 @@ def ensure(conn: sa.Connection, owner: str, name: str, preset: str, lane: str, n
         return find(conn, owner, name)
 
 
+def set_recalculating(conn: sa.Connection, ref: ChatRef, *, on: bool) -> None:
+    """While a client rebuilds its own state, nothing is written about the chat."""
+    conn.execute(sa.update(chat).where(chat.c.id == ref.id).values(recalculating=on))
+    conn.execute(sa.update(work).where(work.c.chat_id == ref.id).values(rev=work.c.rev + 1))
+
+
 def change_settings(conn: sa.Connection, ref: ChatRef, changes: Mapping[str, Any]) -> None:
     """Lay the changes over the chat's own settings; None takes one back to its default."""
     where = sa.and_(

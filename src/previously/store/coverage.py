@@ -107,9 +107,10 @@ _CLOSE_HOLES = sa.delete(hole).where(
 )
 _STALE = (
     sa.update(fold)
-    .where(fold.c.chat_id == _CHAT, fold.c.tail_pos > sa.bindparam("from_pos"))
+    .where(fold.c.chat_id == _CHAT, fold.c.tail_pos > sa.bindparam("changed_at"))
     .values(stale=True)
 )
+_REACH = sa.select(sa.func.max(lane_state.c.covered_to)).where(lane_state.c.chat_id == _CHAT)
 _PURGE_PAID = sa.delete(llm_result).where(llm_result.c.chat_id == _CHAT)
 
 
@@ -170,8 +171,14 @@ def refresh(
     for lane, covered_to in conn.execute(_LANES, {"chat": ref.id}).all():
         touched += _refresh_lane(conn, ref, lane, covered_to, near, now_ms)
     if touched:
-        conn.execute(_STALE, {"chat": ref.id, "from_pos": min(touched)})
+        conn.execute(_STALE, {"chat": ref.id, "changed_at": min(touched)})
     conn.execute(_PURGE_PAID, {"chat": ref.id})
+
+
+def reaches(conn: sa.Connection, ref: ChatRef, pos: int) -> bool:
+    """Whether any lane has written about what stands at this position or after it."""
+    covered_to = conn.execute(_REACH, {"chat": ref.id}).scalar()
+    return covered_to is not None and pos <= covered_to
 
 
 def _refresh_lane(
@@ -417,7 +424,7 @@ def repair(conn: sa.Connection, ref: ChatRef, lane: str, now_ms: int) -> bool:
         conn.execute(_COVER, [{"of_id": c, "by_id": p} for c, p in right.covered_by])
     conn.execute(sa.delete(hole).where(hole.c.chat_id == ref.id, hole.c.lane == lane))
     open_holes(conn, ref, lane, right.holes, now_ms)
-    conn.execute(_STALE, {"chat": ref.id, "from_pos": START})
+    conn.execute(_STALE, {"chat": ref.id, "changed_at": START})
     return True
 
 

@@ -18,9 +18,10 @@ from previously.model import (
     TurnRecord,
     key,
 )
-from previously.store import rows
+from previously.store import changes, coverage, rows
+from previously.store.positions import place
 from previously.store.rows import M
-from previously.store.schema import message, variant, work
+from previously.store.schema import message, work
 from previously.text.wire import tokens_of
 
 STANDING_MAX = 16  # system messages at the very start that stay outside summarising
@@ -74,6 +75,27 @@ def append(
         )
     conn.execute(_INSERT, [_row(ref, m) for m in made])
     return tuple(made)
+
+
+def insert(
+    conn: sa.Connection,
+    ref: ChatRef,
+    new: Sequence[NewMessage],
+    before_id: int,
+    now_ms: int,
+) -> tuple[Message, ...]:
+    """Record messages in front of another one; undoing this takes them out again."""
+    changes.find(conn, ref, [before_id])
+    made = append(conn, ref, new, now_ms)
+    rev = changes.take_rev(conn, ref)
+    places = place(conn, ref, before_id, len(made))
+    for m, pos in zip(made, places, strict=True):
+        conn.execute(sa.update(message).where(M.id == m.id).values(pos=pos, pinned=False))
+        changes.remember(conn, ref, rev, "insert", m, {"deleted_at_ms": now_ms}, now_ms)
+    ids = [m.id for m in made]
+    coverage.refresh(conn, ref, ids, [*(m.pos for m in made), *places], now_ms)
+    found = changes.find(conn, ref, ids)
+    return tuple(found[i] for i in ids)
 
 
 def _all_standing(conn: sa.Connection, ref: ChatRef) -> bool:
@@ -136,67 +158,13 @@ def record_turn(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int
     if seen != (turn.after_id, turn.after_hash):
         raise StaleDraft("another turn was recorded meanwhile")
     for message_id, text in turn.confirms:
-        _confirm(conn, message_id, text, now_ms)
-    if turn.confirms:
-        conn.execute(sa.update(work).where(work.c.chat_id == ref.id).values(rev=work.c.rev + 1))
+        changes.confirm(conn, ref, message_id, text, now_ms)
     if turn.rerolls is not None and turn.reply is not None:
-        _add_variant(conn, ref, turn.rerolls, turn.reply, now_ms)
-        return
+        changes.show(conn, turn.rerolls, turn.reply, now_ms)
+    if turn.confirms or turn.rerolls is not None:
+        changes.take_rev(conn, ref)
     new = list(turn.appends)
-    if turn.reply is not None:
+    if turn.reply is not None and turn.rerolls is None:
         new.append(replace(turn.reply, state=State.CANDIDATE))
     if new:
         append(conn, ref, new, now_ms)
-
-
-def _confirm(conn: sa.Connection, message_id: int, text: NewMessage | None, now_ms: int) -> None:
-    """The client has kept this candidate; where its text differs, ours stays as a variant."""
-    if text is not None:
-        _show(conn, message_id, text, now_ms)
-    conn.execute(sa.update(message).where(M.id == message_id).values(state=State.CONFIRMED.value))
-
-
-def _add_variant(
-    conn: sa.Connection, ref: ChatRef, message_id: int, reply: NewMessage, now_ms: int
-) -> None:
-    _show(conn, message_id, reply, now_ms)
-    conn.execute(sa.update(work).where(work.c.chat_id == ref.id).values(rev=work.c.rev + 1))
-
-
-def _show(conn: sa.Connection, message_id: int, text: NewMessage, now_ms: int) -> None:
-    """Put a text in a message's place; every text it ever had stays as a variant."""
-    old = (
-        conn.execute(
-            sa.select(M.body, M.hash, M.tokens, M.tool_calls, M.parts, M.extra, M.created_at).where(
-                M.id == message_id
-            )
-        )
-        .mappings()
-        .one()
-    )
-    highest = sa.select(sa.func.max(variant.c.idx)).where(variant.c.message_id == message_id)
-    top = conn.execute(highest).scalar()
-    if top is None:
-        top = 0
-        conn.execute(sa.insert(variant).values(message_id=message_id, idx=0, **old))
-    same = conn.execute(
-        sa.select(variant.c.idx).where(
-            variant.c.message_id == message_id, variant.c.hash == text.hash
-        )
-    ).scalar()
-    content = {
-        "body": text.body,
-        "hash": text.hash,
-        "tokens": tokens_of(text),
-        "tool_calls": text.tool_calls,
-        "parts": text.parts,
-        "extra": text.extra,
-    }
-    index = top + 1 if same is None else same
-    if same is None:
-        conn.execute(
-            sa.insert(variant).values(
-                message_id=message_id, idx=index, created_at=now_ms, **content
-            )
-        )
-    conn.execute(sa.update(message).where(M.id == message_id).values(variant=index, **content))

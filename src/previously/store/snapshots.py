@@ -42,6 +42,7 @@ class Read:
     """A snapshot but for its settings, which the store lays over their defaults."""
 
     lane: str
+    recalculating: bool
     rev: int
     fold: Fold
     covered_to: int
@@ -56,6 +57,7 @@ class Read:
 _HEAD = (
     sa.select(
         chat.c.lane,
+        chat.c.recalculating,
         work.c.rev,
         fold.c.version,
         fold.c.tail_pos,
@@ -139,6 +141,7 @@ def read(
     )
     return Read(
         lane=head.lane,
+        recalculating=head.recalculating,
         rev=head.rev,
         fold=found,
         covered_to=covered_to,
@@ -195,11 +198,12 @@ _TIGHTEST = sa.select(sa.func.min(fold.c.room_tokens)).where(fold.c.chat_id == s
 def _backlog(
     conn: sa.Connection, ref: ChatRef, lane: str, covered_to: int, covers_max: int
 ) -> Backlog:
-    holes, cut_at_hole = _holes(conn, ref, lane)
+    holes, since, cut_at_hole = _holes(conn, ref, lane)
     covers, cut_at_cover = _covers(conn, ref, lane, covers_max)
     after = rows.messages(conn.execute(_AFTER, {"chat": ref.id, "covered_to": covered_to}))
     return Backlog(
         uncovered=Uncovered((*holes, after) if after else holes),
+        open_since=since,
         covers=covers,
         from_pos=max(cut_at_hole, cut_at_cover),
         standing=_standing(conn, ref),
@@ -222,7 +226,7 @@ _PREVIOUS = (  # the eligible neighbour of a hole: tells where a run of holes br
     .scalar_subquery()
 )
 _HOLES = (
-    sa.select(_PREVIOUS, *rows.MESSAGE_COLUMNS)
+    sa.select(_PREVIOUS, hole.c.since, *rows.MESSAGE_COLUMNS)
     .join(hole, hole.c.message_id == M.id)
     .where(hole.c.chat_id == sa.bindparam("chat"), hole.c.lane == sa.bindparam("lane"))
     .order_by(M.pos.desc())
@@ -256,18 +260,20 @@ _STANDING = (
 
 def _holes(
     conn: sa.Connection, ref: ChatRef, lane: str
-) -> tuple[tuple[tuple[Message, ...], ...], int]:
-    """The newest holes as runs of neighbours, and where the cap cut them off (START: nowhere)."""
+) -> tuple[tuple[tuple[Message, ...], ...], dict[int, int], int]:
+    """The newest holes as runs of neighbours, since when they are open, and where the cap cut."""
     found = conn.execute(_HOLES, {"chat": ref.id, "lane": lane}).all()
     runs: list[list[Message]] = []
-    for previous, *columns in reversed(found[:UNCOVERED_MAX]):
+    since: dict[int, int] = {}
+    for previous, since_ms, *columns in reversed(found[:UNCOVERED_MAX]):
         message_ = Message(*columns)
+        since[message_.id] = since_ms
         if runs and runs[-1][-1].id == previous:
             runs[-1].append(message_)
         else:
             runs.append([message_])
     cut = runs[0][0].pos if len(found) > UNCOVERED_MAX else START
-    return tuple(tuple(run) for run in runs), cut
+    return tuple(tuple(run) for run in runs), since, cut
 
 
 def _covers(

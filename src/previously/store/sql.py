@@ -29,7 +29,7 @@ from previously.model import (
     WorkState,
 )
 from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX, Settings, layered
-from previously.store import Database, chats, coverage, messages, snapshots, work
+from previously.store import Database, changes, chats, coverage, messages, snapshots, work
 from previously.store.schema import installation
 from previously.store.snapshots import KnownFold
 
@@ -84,6 +84,34 @@ class SqlStore:
     async def append(self, ref: ChatRef, new: Sequence[NewMessage]) -> tuple[Message, ...]:
         return await self._db.write(messages.append, ref, new, self._clock_ms())
 
+    async def insert(
+        self, ref: ChatRef, new: Sequence[NewMessage], before_id: int
+    ) -> tuple[Message, ...]:
+        return await self._db.write(messages.insert, ref, new, before_id, self._clock_ms())
+
+    async def change(
+        self, ref: ChatRef, what: str, new: Mapping[int, Mapping[str, Any]]
+    ) -> tuple[Message, ...]:
+        return await self._db.write(changes.change, ref, what, new, self._clock_ms())
+
+    async def edit(self, ref: ChatRef, message_id: int, text: str, version: int | None) -> Message:
+        return await self._db.write(changes.edit, ref, message_id, text, version, self._clock_ms())
+
+    async def move(self, ref: ChatRef, message_id: int, before_id: int | None) -> Message:
+        return await self._db.write(changes.move, ref, message_id, before_id, self._clock_ms())
+
+    async def swipe(self, ref: ChatRef, message_id: int, choice: int | str) -> Message:
+        return await self._db.write(changes.swipe, ref, message_id, choice, self._clock_ms())
+
+    async def undo(self, ref: ChatRef) -> tuple[Message, ...]:
+        return await self._db.write(changes.undo, ref, self._clock_ms())
+
+    async def set_recalculating(self, ref: ChatRef, *, on: bool) -> None:
+        await self._db.write(chats.set_recalculating, ref, on=on)
+
+    async def repair(self, ref: ChatRef, lane: str) -> bool:
+        return await self._db.write(coverage.repair, ref, lane, self._clock_ms())
+
     async def record_turn(self, ref: ChatRef, turn: TurnRecord) -> None:
         await self._db.write(messages.record_turn, ref, turn, self._clock_ms())
 
@@ -134,6 +162,7 @@ class SqlStore:
             rev=read.rev,
             fold=read.fold,
             covered_to=read.covered_to,
+            recalculating=read.recalculating,
             tail=read.tail,
             tail_cut=read.tail_cut,
             shown=read.shown,
