@@ -7,7 +7,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from previously.engine import Engine
 from previously.errors import BadInput, ChatNotFound
 from previously.llm import Llm
 from previously.llm.extractive import Extractive
+from previously.model import ChatRef
 from previously.runner import Runner
 from previously.service import Service
 from previously.settings import checked, from_environment, layered
@@ -71,8 +72,34 @@ async def inspect(path: Path) -> tuple[str, int]:
 def _inspect(connection: sa.Connection) -> tuple[str, int]:
     check(connection)
     verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
-    chats = connection.exec_driver_sql("SELECT count(*) FROM chat").scalar_one()
+    chats = connection.exec_driver_sql("SELECT count(*) FROM chat WHERE NOT building").scalar_one()
     return str(verdict), int(chats)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What is wrong with a memory that is sound as a file; or was, if it has been mended."""
+
+    chats: tuple[str, ...]  # whose coverage is not what messages and hashes say
+    unfinished: int  # copies that nobody sees
+
+
+async def verify(path: Path, *, repair: bool) -> Contents:
+    """Compare all that is derived with what it is derived from; `repair` writes down the latter."""
+    store = SqlStore(_open(path, read_only=not repair), clock_ms, {})
+    wrong: list[str] = []
+    try:
+        unfinished = await (store.remove_unfinished() if repair else store.unfinished())
+        for ref, lane in await store.lanes():
+            if await (store.repair(ref, lane) if repair else _differs(store, ref, lane)):
+                wrong.append(ref.name)
+    finally:
+        await store.close()
+    return Contents(tuple(dict.fromkeys(wrong)), unfinished)
+
+
+async def _differs(store: SqlStore, ref: ChatRef, lane: str) -> bool:
+    return not await store.is_sound(ref, lane)
 
 
 @dataclass(slots=True)
@@ -112,14 +139,17 @@ async def build(
     worker: bool = True,
     llm: Llm | None = None,
     settings: Mapping[str, Any] | None = None,
+    clock: Callable[[], int] = clock_ms,
 ) -> House:
     """Open a memory: database, background work, use cases."""
     database = _open(path, read_only=read_only)
     base = {**_usable_environment(), **checked(settings or {})}
-    store = SqlStore(database, clock_ms, base)
+    store = SqlStore(database, clock, base)
+    if not read_only:
+        await store.remove_unfinished()  # the file's lock proves that nobody is building them
     runner = None
     if worker and not read_only:
         engine = Engine(llm or Extractive(), store, await store.secret())
         runner = Runner(store, engine, f"w-{uuid.uuid4().hex[:12]}", random.random)
         await runner.start()
-    return House(Service(store, runner, clock_ms), store, runner)
+    return House(Service(store, runner, clock), store, runner)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from previously.errors import PreviouslyError
 from previously.measure import counts_are_exact
 
 UPSTREAM_TIMEOUT_S = 5.0
+NAMES_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,17 @@ class Finding:
         return asdict(self)
 
 
-async def examine(path: Path, upstream: str | None) -> list[Finding]:
-    """Every check, in the order in which they would matter."""
-    checks: list[Callable[[], Awaitable[Finding]]] = [
-        _python,
-        _tokens,
-        lambda: _database(path),
-        _summariser,
-        lambda: _upstream(upstream),
+async def examine(path: Path, upstream: str | None, *, repair: bool = False) -> list[Finding]:
+    """Every check, in the order in which they would matter; `repair` mends what can be mended."""
+    database = await _database(path)
+    return [
+        await _python(),
+        await _tokens(),
+        database,
+        *(await _contents(path, repair=repair) if database.ok else []),
+        await _summariser(),
+        await _upstream(upstream),
     ]
-    return [await check() for check in checks]
 
 
 async def _python() -> Finding:
@@ -68,6 +69,39 @@ async def _database(path: Path) -> Finding:
             "database", ok=False, says=f"{path} is damaged ({verdict}); restore a backup of it"
         )
     return Finding("database", ok=True, says=f"{path} is sound; chats: {chats}")
+
+
+async def _contents(path: Path, *, repair: bool) -> list[Finding]:
+    """What the database says about itself: it may be whole as a file and still wrong."""
+    if not await asyncio.to_thread(path.exists):
+        return []
+    try:
+        found = await app.verify(path, repair=repair)
+    except PreviouslyError as error:
+        return [Finding("coverage", ok=False, says=str(error))]
+    return [_coverage(found, repair=repair), *_unfinished(found, repair=repair)]
+
+
+def _coverage(found: app.Contents, *, repair: bool) -> Finding:
+    if not found.chats:
+        return Finding("coverage", ok=True, says="what is written down agrees with the messages")
+    names = ", ".join(found.chats[:NAMES_MAX])
+    if len(found.chats) > NAMES_MAX:
+        names += f" and {len(found.chats) - NAMES_MAX} more"
+    if repair:
+        return Finding("coverage", ok=True, says=f"was wrong and is mended; chats: {names}")
+    which = "chat" if len(found.chats) == 1 else "chats"
+    says = f"coverage of {which} {names} is wrong; run `previously doctor --repair`"
+    return Finding("coverage", ok=False, says=says)
+
+
+def _unfinished(found: app.Contents, *, repair: bool) -> list[Finding]:
+    if not found.unfinished:
+        return []
+    if repair:
+        return [Finding("copies", ok=True, says=f"unfinished copies removed: {found.unfinished}")]
+    says = f"unfinished copies of chats: {found.unfinished}; the next start removes them"
+    return [Finding("copies", ok=True, says=says)]
 
 
 async def _summariser() -> Finding:

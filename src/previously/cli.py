@@ -117,6 +117,9 @@ def _add_prompt(commands: Any) -> None:
 def _add_doctor(commands: Any) -> None:
     parser = _command(commands, "doctor", doctor, "Check the installation and say what to do.")
     parser.add_argument("--upstream", default=app.environment("UPSTREAM"), metavar="URL")
+    parser.add_argument(
+        "--repair", action="store_true", help="mend what can be mended; stop the server first"
+    )
 
 
 async def serve(args: argparse.Namespace) -> int:
@@ -246,7 +249,8 @@ async def doctor(args: argparse.Namespace) -> int:
     """Print one line per check; 1 if any of them failed."""
     from previously.checkup import examine  # noqa: PLC0415 - nothing else needs it
 
-    findings = await examine(app.database_path(args.database, args.data), args.upstream)
+    path = app.database_path(args.database, args.data)
+    findings = await examine(path, args.upstream, repair=args.repair)
     if args.json:
         print(json.dumps([f.as_dict() for f in findings], ensure_ascii=False, indent=1))
     else:

@@ -26,6 +26,8 @@ class PaidCalls(Protocol):
         self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
     ) -> None: ...
 
+    async def forget_paid(self, ref: ChatRef, request_hash: str) -> None: ...
+
 
 class Engine:
     """One summarising model, used as the lanes ask."""
@@ -39,16 +41,24 @@ class Engine:
         """A draft for the task; `DraftRejected` if the second answer is no better."""
         lane = LANES[task.lane]
         ask = lane.ask(task, self._fence(task))
-        reply = await self._answer(task, ask)
         try:
-            draft = lane.accept(task, reply)
-        except DraftRejected as rejected:
-            ask = _again(ask, task, str(rejected))
             draft = lane.accept(task, await self._answer(task, ask))
+        except DraftRejected as rejected:
+            first, ask = ask, _again(ask, task, str(rejected))
+            draft = await self._second_try(task, first, ask)
         return replace(
             draft,
             provenance={**draft.provenance, "profile": self._llm.name, "request": ask.hash},
         )
+
+    async def _second_try(self, task: Task, first: Ask, again: Ask) -> Draft:
+        try:
+            return LANES[task.lane].accept(task, await self._answer(task, again))
+        except DraftRejected:
+            # Answers that are no use must not be what the next try is given.
+            for ask in (first, again):
+                await self._paid.forget_paid(task.chat, ask.hash)
+            raise
 
     async def _answer(self, task: Task, ask: Ask) -> Reply:
         if not self._llm.costs:

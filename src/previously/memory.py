@@ -90,6 +90,26 @@ class Chat:
         """Take back the last change; the number of messages it touched."""
         return len(await self._service.undo(self._ref))
 
+    async def branch(self, name: str, *, at: Message | int | None = None) -> Chat:
+        """A new chat with a copy of everything up to and including `at`, or of all."""
+        at_id = None if at is None else _id(at)
+        return Chat(self._service, await self._service.branch(self._ref, name, at_id))
+
+    async def save(self) -> dict[str, Any]:
+        """Which messages the chat holds now: a small value that JSON can hold, for `restore`."""
+        return await self._service.save(self._ref)
+
+    async def restore(self, save: Mapping[str, Any]) -> int:
+        """Hold exactly the messages of a save again, as they were; how many that touched.
+
+        Nothing is lost by it: `undo` takes it back, and a later save can be restored after it.
+        """
+        return len(await self._service.restore(self._ref, save))
+
+    async def rollback(self, *, to: Message | int) -> int:
+        """Take out everything after a message; how many messages those were."""
+        return len(await self._service.rollback(self._ref, _id(to)))
+
     async def recalculating(self, *, on: bool) -> None:
         """While this is on, nothing is summarised; what becomes due meanwhile is done after."""
         await self._service.set_recalculating(self._ref, on=on)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from previously import folding
 from previously.assembler import assemble, before_tail
-from previously.errors import BadInput
+from previously.errors import BadInput, Conflict, PreviouslyError, StaleDraft
 from previously.lanes.registry import DEFAULT_PRESET, history_lane
 from previously.model import (
     START,
@@ -24,10 +25,11 @@ from previously.model import (
     Prompt,
     Snapshot,
     Summary,
+    key,
     total_tokens,
 )
 from previously.settings import BUDGET_MIN, Settings, checked
-from previously.store import Store
+from previously.store import Kept, Store
 
 T = TypeVar("T")
 
@@ -36,6 +38,7 @@ PAGE = 200
 RENDERED_KEPT = 256  # folds whose text is held in memory
 NAME_CHARS_MAX = 200
 BODY_CHARS_MAX = 4_000_000
+BRANCH_TRIES = 3  # a chat that changes faster than it can be copied is told so
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,7 @@ class Service:
         self, name: str, preset: str | None = None, settings: Mapping[str, Any] | None = None
     ) -> Chat:
         """The chat of that name, made if it is missing."""
-        if not name.strip() or len(name) > NAME_CHARS_MAX:
-            raise BadInput(f"a chat's name has 1 to {NAME_CHARS_MAX} characters", field="name")
+        _check_name(name)
         changes = checked(settings or {})
         chosen = preset or DEFAULT_PRESET
         lane = history_lane(chosen)
@@ -144,6 +146,41 @@ class Service:
     async def undo(self, ref: ChatRef) -> tuple[Message, ...]:
         """Take back the last change of messages; empty if there is none to take back."""
         return self._changed(ref, await self.store.undo(ref))
+
+    async def branch(self, ref: ChatRef, name: str, at_id: int | None = None) -> Chat:
+        """A new chat that holds a copy of this one, up to and including a message."""
+        _check_name(name)
+        for _ in range(BRANCH_TRIES):
+            with suppress(StaleDraft):
+                made = await self._copy(ref, name, at_id)
+                return self._changed(made.ref, made)
+        raise Conflict(f"the chat {ref.name!r} kept changing while it was copied; try again")
+
+    async def _copy(self, ref: ChatRef, name: str, at_id: int | None) -> Chat:
+        """One try. If the process dies, its next start removes what nobody has seen."""
+        made = await self.store.start_branch(ref, name, at_id)
+        try:
+            for part, level in made.parts:
+                while await self.store.copy_part(made, part, level):
+                    pass
+            return await self.store.finish_branch(made)
+        except PreviouslyError:
+            with suppress(PreviouslyError):
+                await self.store.remove_unfinished(made.target)
+            raise
+
+    async def save(self, ref: ChatRef) -> dict[str, Any]:
+        """What the chat holds now, as JSON has it: no texts, but enough to find them again."""
+        kept = await self.store.save(ref)
+        return {"chat": ref.name, "messages": [_saved(k) for k in kept]}
+
+    async def restore(self, ref: ChatRef, save: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Make the chat hold exactly what the save says, in one step; the messages it touched."""
+        return self._changed(ref, await self.store.restore(ref, _kept(ref, save)))
+
+    async def rollback(self, ref: ChatRef, to_id: int) -> tuple[Message, ...]:
+        """Take out everything after a message, in one step."""
+        return self._changed(ref, await self.store.rollback(ref, to_id))
 
     async def set_recalculating(self, ref: ChatRef, *, on: bool) -> None:
         """Suspend summaries while a client rebuilds its own state."""
@@ -259,6 +296,38 @@ class Service:
         tail = tuple(m for m in snapshot.tail if m.id != reply_id)
         before = self._before_tail(snapshot)
         return assemble(replace(snapshot, tail=tail), before, budget, head_tokens)
+
+
+def _check_name(name: str) -> None:
+    if not name.strip() or len(name) > NAME_CHARS_MAX:
+        raise BadInput(f"a chat's name has 1 to {NAME_CHARS_MAX} characters", field="name")
+
+
+def _saved(kept: Kept) -> list[Any]:
+    marks = [dict(kept.marks)] if kept.marks else []
+    return [str(kept.id), kept.hash.hex(), *marks]
+
+
+def _kept(ref: ChatRef, save: Mapping[str, Any]) -> tuple[Kept, ...]:
+    """A save that comes from outside, checked."""
+    if save.get("chat") != ref.name:
+        raise BadInput(f"the save is of the chat {save.get('chat')!r}", field="save")
+    try:
+        kept = tuple(_parsed(*entry) for entry in save["messages"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput("this is no save of a chat", field="save") from error
+    if any(not key(ref.id, 0) < k.id < key(ref.id + 1, 0) for k in kept):
+        raise BadInput(f"the save is of another chat that was named {ref.name!r}", field="save")
+    return kept
+
+
+def _parsed(message_id: str, hash_: str, marks: Mapping[str, Any] | None = None) -> Kept:
+    marks = dict(marks or {})
+    plain = {"hidden_by": marks.pop("hidden_by", None)}
+    plain |= {name: bool(marks.pop(name, False)) for name in ("excluded", "pinned")}
+    if marks or not isinstance(plain["hidden_by"], str | None):
+        raise ValueError("a save has no other marks")
+    return Kept(int(message_id), bytes.fromhex(hash_), plain)
 
 
 def _stands(thing: Message | Summary) -> bool:

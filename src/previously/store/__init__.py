@@ -6,6 +6,7 @@ A transaction is a plain function of a SQLAlchemy Core connection, the same for 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -49,6 +50,27 @@ class Database(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Branching:
+    """A copy that is being made: from where, up to where, into which chat that nobody sees yet."""
+
+    source: ChatRef
+    target: ChatRef
+    name: str  # the target's, once it is whole
+    at_id: int | None  # the last message that is copied; None: there is none at all
+    at_pos: int
+    parts: tuple[tuple[str, int], ...]  # what to copy in which order, as `copy_part` takes it
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One message as a save remembers it."""
+
+    id: int
+    hash: bytes
+    marks: Mapping[str, Any] = field(default_factory=dict[str, Any])  # hidden_by, excluded, pinned
+
+
 class Store(Protocol):
     """Everything the house keeps. Methods that take a `ChatRef` trust it: a look-up made it."""
 
@@ -90,6 +112,20 @@ class Store(Protocol):
     async def set_recalculating(self, ref: ChatRef, *, on: bool) -> None: ...
 
     async def repair(self, ref: ChatRef, lane: str) -> bool: ...
+
+    async def start_branch(self, ref: ChatRef, name: str, at_id: int | None) -> Branching: ...
+
+    async def copy_part(self, made: Branching, part: str, level: int) -> bool: ...
+
+    async def finish_branch(self, made: Branching) -> Chat: ...
+
+    async def remove_unfinished(self, ref: ChatRef | None = None) -> int: ...
+
+    async def save(self, ref: ChatRef) -> tuple[Kept, ...]: ...
+
+    async def restore(self, ref: ChatRef, kept: Sequence[Kept]) -> tuple[Message, ...]: ...
+
+    async def rollback(self, ref: ChatRef, to_id: int) -> tuple[Message, ...]: ...
 
     async def record_turn(self, ref: ChatRef, turn: TurnRecord) -> None: ...
 
@@ -142,3 +178,5 @@ class Store(Protocol):
     async def keep_paid(
         self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
     ) -> None: ...
+
+    async def forget_paid(self, ref: ChatRef, request_hash: str) -> None: ...

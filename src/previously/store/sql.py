@@ -29,8 +29,20 @@ from previously.model import (
     WorkState,
 )
 from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX, Settings, layered
-from previously.store import Database, changes, chats, coverage, messages, snapshots, work
-from previously.store.schema import installation
+from previously.store import (
+    Branching,
+    Database,
+    Kept,
+    branches,
+    changes,
+    chats,
+    coverage,
+    messages,
+    saves,
+    snapshots,
+    work,
+)
+from previously.store.schema import chat, installation, lane_state, summary
 from previously.store.snapshots import KnownFold
 
 FOLDS_KEPT = 256  # resolved folds held in memory; a fold changes every few turns at most
@@ -110,7 +122,44 @@ class SqlStore:
         await self._db.write(chats.set_recalculating, ref, on=on)
 
     async def repair(self, ref: ChatRef, lane: str) -> bool:
-        return await self._db.write(coverage.repair, ref, lane, self._clock_ms())
+        return await self._db.write(_repair, ref, lane, self._clock_ms())
+
+    async def lanes(self) -> list[tuple[ChatRef, str]]:
+        """Every visible chat with every lane that has written about it."""
+        return await self._db.read(_lanes)
+
+    async def is_sound(self, ref: ChatRef, lane: str) -> bool:
+        """Whether what is written down about coverage is what messages and hashes say."""
+
+        def read(conn: sa.Connection) -> bool:
+            return coverage.stored(conn, ref, lane) == coverage.recompute(conn, ref, lane)
+
+        return await self._db.read(read)
+
+    async def unfinished(self) -> int:
+        """How many chats are being built, or were when a process died."""
+        return await self._db.read(branches.unfinished)
+
+    async def start_branch(self, ref: ChatRef, name: str, at_id: int | None) -> Branching:
+        return await self._db.write(branches.start, ref, name, at_id, self._clock_ms())
+
+    async def copy_part(self, made: Branching, part: str, level: int) -> bool:
+        return await self._db.write(branches.copy, made, part, level)
+
+    async def finish_branch(self, made: Branching) -> Chat:
+        return await self._db.write(branches.finish, made, self._clock_ms())
+
+    async def remove_unfinished(self, ref: ChatRef | None = None) -> int:
+        return await self._db.write(branches.remove_unfinished, ref)
+
+    async def save(self, ref: ChatRef) -> tuple[Kept, ...]:
+        return await self._db.read(saves.take, ref)
+
+    async def restore(self, ref: ChatRef, kept: Sequence[Kept]) -> tuple[Message, ...]:
+        return await self._db.write(saves.restore, ref, kept, self._clock_ms())
+
+    async def rollback(self, ref: ChatRef, to_id: int) -> tuple[Message, ...]:
+        return await self._db.write(saves.rollback, ref, to_id, self._clock_ms())
 
     async def record_turn(self, ref: ChatRef, turn: TurnRecord) -> None:
         await self._db.write(messages.record_turn, ref, turn, self._clock_ms())
@@ -226,6 +275,9 @@ class SqlStore:
     async def paid(self, ref: ChatRef, request_hash: str) -> Reply | None:
         return await self._db.read(work.paid, ref, request_hash)
 
+    async def forget_paid(self, ref: ChatRef, request_hash: str) -> None:
+        await self._db.write(work.forget_paid, ref, request_hash)
+
     async def keep_paid(
         self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
     ) -> None:
@@ -234,6 +286,25 @@ class SqlStore:
 
 def _month(now_ms: int) -> str:
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m")
+
+
+def _repair(conn: sa.Connection, ref: ChatRef, lane: str, now_ms: int) -> bool:
+    wrong = coverage.repair(conn, ref, lane, now_ms)
+    if wrong:
+        changes.take_rev(conn, ref)  # what turned out to be uncovered is due
+    return wrong
+
+
+def _lanes(conn: sa.Connection) -> list[tuple[ChatRef, str]]:
+    written = sa.select(summary.c.chat_id, summary.c.lane)
+    known = written.union(sa.select(lane_state.c.chat_id, lane_state.c.lane)).subquery()
+    query = (
+        sa.select(chat.c.id, chat.c.owner, chat.c.name, known.c.lane)
+        .join(known, known.c.chat_id == chat.c.id)
+        .where(chat.c.building.is_(False), chat.c.deleted_at.is_(None))
+        .order_by(chat.c.id, known.c.lane)
+    )
+    return [(ChatRef(row.id, row.owner, row.name), row.lane) for row in conn.execute(query)]
 
 
 def _secret(conn: sa.Connection) -> bytes | None:

@@ -213,6 +213,11 @@ def paid(conn: sa.Connection, ref: ChatRef, request_hash: str) -> Reply | None:
     return Reply(body["text"], body["model"], body["finish"], Usage(*body["usage"]))
 
 
+def forget_paid(conn: sa.Connection, ref: ChatRef, request_hash: str) -> None:
+    """An answer that turned out to be no use."""
+    conn.execute(_FORGET_PAID, {"chat": ref.id, "request": request_hash})
+
+
 def keep_paid(
     conn: sa.Connection,
     ref: ChatRef,
