@@ -1,12 +1,14 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check bench status lock clean
+.PHONY: help run test test-fast check bench eval eval-kit chaos status lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
 BIN := .venv/bin
 RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
+EVAL_KIT ?= ../shared/eval
+EVAL_STAMP := .venv-eval/.stamp
 
 # Our environment is whole by its lock: a version check of pip itself only costs a request.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -35,6 +37,17 @@ bench: $(DEV_STAMP) ## run the benchmarks (NAME=turn runs bench/turn.py only)
 	  echo "== $$file"; $(BIN)/python "$$file" $(ARGS) || exit 1; \
 	done
 
+eval: $(EVAL_STAMP) ## run the evaluation kit on the product (EVAL_KIT=folder)
+	.venv-eval/bin/python tools/eval.py --kit "$(EVAL_KIT)" $(ARGS)
+
+eval-kit:
+	@test -f "$(EVAL_KIT)/requirements.txt" || \
+	  { echo "There is no evaluation kit at '$(EVAL_KIT)'; name its folder: make eval EVAL_KIT=..." >&2; \
+	    exit 1; }
+
+chaos: $(DEV_STAMP) ## kill -9 under random changes for 20 seconds, then check everything
+	$(BIN)/python tools/chaos.py $(ARGS)
+
 status: $(DEV_STAMP) ## renew docs/requirements-status.md from the tests
 	$(BIN)/python tools/requirements_status.py
 
@@ -48,7 +61,7 @@ lock: .venv-lock/.stamp ## renew requirements/*.txt (LOCK_ARGS=--upgrade for new
 	  pyproject.toml requirements/build.in -o requirements/dev.txt
 
 clean: ## remove environments, caches and build output
-	rm -rf .venv .venv-lock build dist htmlcov .coverage .coverage.* \
+	rm -rf .venv .venv-lock .venv-eval build dist htmlcov .coverage .coverage.* \
 	  .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -70,6 +83,18 @@ $(RUN_STAMP): requirements/run.txt pyproject.toml
 
 $(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# An environment of its own: what the kit needs is no part of the product. Its `.gitignore` keeps
+# linters out of it too.
+$(EVAL_STAMP): requirements/run.txt pyproject.toml | eval-kit
+	$(need_python)
+	@echo "Setting up .venv-eval (once; takes a minute)"
+	@test -x .venv-eval/bin/python || $(PYTHON) -m venv .venv-eval
+	@echo '*' > .venv-eval/.gitignore
+	.venv-eval/bin/pip install --quiet --require-hashes -r requirements/run.txt
+	.venv-eval/bin/pip install --quiet --no-deps --no-build-isolation -e .
+	.venv-eval/bin/pip install --quiet -r "$(EVAL_KIT)/requirements.txt"
 	@touch $@
 
 .venv-lock/.stamp:

@@ -42,6 +42,7 @@ from previously.store.sqlite import SqliteDatabase
 FAIL_SHARE = 0.05
 KEPT_AFTER_S = 0.1  # an answer that arrived this long before a kill is never asked for again
 START_MAX_S = 5.0
+LOOK_EVERY_S = 0.01
 LIFE_MAX_S = 1.5  # with its start that makes a kill every one or two seconds
 SETTLE_MAX_S = 25.0
 ROOMY_TOKENS = 200_000
@@ -93,7 +94,7 @@ class Ledger:
         self._read_to += len(raw)
         for line in raw.decode().splitlines():
             said = json.loads(line)
-            chat = said["chat"]
+            chat: int = said["chat"]
             match said["event"]:
                 case "try":
                     self.under_way[chat] = said["change"]
@@ -187,10 +188,11 @@ class Storm:
     async def _at_work(self) -> None:
         """Wait until the child has made itself heard; one in five is killed at its start."""
         patience_s = START_MAX_S if self.rng.random() < 0.8 else self.rng.random()
-        end = time.monotonic() + patience_s
         heard = self._log_bytes()
-        while time.monotonic() < end and self._log_bytes() == heard:
-            await asyncio.sleep(0.01)
+        for _ in range(int(patience_s / LOOK_EVERY_S)):
+            if self._log_bytes() > heard:
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
 
     def _log_bytes(self) -> int:
         return self.log.stat().st_size if self.log.exists() else 0
@@ -237,12 +239,14 @@ async def _unsettled(house: app.House, chats: list[Chat]) -> list[str]:
     """Wait until nothing is due and nothing waits for another try; the chats where that fails."""
     end = time.monotonic() + SETTLE_MAX_S
     while True:
-        left = max(0.0, end - time.monotonic())
-        ends = await asyncio.gather(*(house.service.settle(c.ref, left) for c in chats))
+        ends = await asyncio.gather(*(house.service.settle(c.ref, SETTLE_MAX_S) for c in chats))
+        states = [await house.store.work_state(c.ref) for c in chats]
         busy = [
-            f"{c.ref.name} {e}" for c, e in zip(chats, ends, strict=True) if e.waiting or not e.done
+            chat.ref.name
+            for chat, settled, state in zip(chats, ends, states, strict=True)
+            if not settled.done or state.due_at_ms is not None
         ]
-        if not busy or not left:
+        if not busy or time.monotonic() > end:
             return busy
         await asyncio.sleep(0.25)
 

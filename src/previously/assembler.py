@@ -19,6 +19,7 @@ from previously.model import (
     total_tokens,
     wire_all,
 )
+from previously.text.pairs import paired
 from previously.text.turns import groups, pending_start
 
 OVER_BUDGET = "over its share"
@@ -50,7 +51,7 @@ def assemble(
     shown = list(snapshot.shown)
     while total_tokens(before) + _size(tail) > room and _drop_oldest(tail, shown, room):
         before = tuple(_render(snapshot.lane, shown))
-    blocks = (*before, *(block for group in tail for block in group), *pending)
+    blocks, mended = paired((*before, *(b for group in tail for b in group), *pending))
     tokens = head_tokens + total_tokens(blocks)
     trace = Trace(
         budget_tokens=budget_tokens,
@@ -58,7 +59,7 @@ def assemble(
         fold=snapshot.fold,
         blocks=blocks,
         dropped=tuple(_dropped(snapshot, shown, tail, split)),
-        notes=_notes(tokens, budget_tokens),
+        notes=(*mended, *_notes(tokens, budget_tokens)),
     )
     return Prompt(wire_all(blocks), tokens, trace)
 

@@ -5,6 +5,7 @@ PreviouslyError
 │   ├── BadInput           an argument, a request or a setting is wrong; names the field
 │   ├── ChatNotFound
 │   ├── MessageNotFound
+│   ├── SummaryNotFound
 │   ├── Conflict           it was changed meanwhile; look again before you overwrite
 │   ├── StoreLocked        another process has the database open for writing
 │   ├── SchemaTooNew       the database was written by a newer version
@@ -45,6 +46,10 @@ class ChatNotFound(UserError):
 
 class MessageNotFound(UserError):
     """The chat has no such message."""
+
+
+class SummaryNotFound(UserError):
+    """The chat has no such summary."""
 
 
 class Conflict(UserError):

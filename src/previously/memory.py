@@ -11,8 +11,8 @@ from typing import Any
 from previously import app
 from previously.errors import BadInput
 from previously.llm import Llm
+from previously.model import START, Message, NewMessage, Prompt, Summary
 from previously.model import Chat as ChatRecord
-from previously.model import Message, NewMessage, Prompt, Summary
 from previously.service import Service, Settled
 from previously.text.clean import clean
 
@@ -110,6 +110,30 @@ class Chat:
         """Take out everything after a message; how many messages those were."""
         return len(await self._service.rollback(self._ref, _id(to)))
 
+    async def run(self) -> None:
+        """Summarise every closed turn but the last now, whatever the thresholds say."""
+        await self._service.run_now(self._ref)
+
+    async def rebuild(self, *, start: Message | None = None) -> None:
+        """Write summaries anew, from a message on; each old one stands until its successor does."""
+        await self._service.rebuild(self._ref, START if start is None else start.pos)
+
+    async def edit_summary(self, summary: Summary | int, text: str) -> Summary:
+        """Put your own words in a summary's place. They are never overwritten."""
+        return await self._service.edit_summary(self._ref, _id(summary), clean(text))
+
+    async def revisions(self, summary: Summary | int) -> tuple[Summary, ...]:
+        """Every text a summary has had, oldest first."""
+        return await self._service.store.revisions(self._ref, _id(summary))
+
+    async def restore_summary(self, revision: Summary | int) -> Summary:
+        """Let an older revision stand again, or accept a proposal."""
+        return await self._service.restore_summary(self._ref, _id(revision))
+
+    async def reject_proposal(self, proposal: Summary | int) -> None:
+        """Do not use this text; its messages stay as they were said."""
+        await self._service.reject_proposal(self._ref, _id(proposal))
+
     async def recalculating(self, *, on: bool) -> None:
         """While this is on, nothing is summarised; what becomes due meanwhile is done after."""
         await self._service.set_recalculating(self._ref, on=on)
@@ -131,8 +155,8 @@ class Chat:
         return await self._service.settle(self._ref, timeout_s)
 
 
-def _id(message: Message | int) -> int:
-    return message if isinstance(message, int) else message.id
+def _id(thing: Message | Summary | int) -> int:
+    return thing if isinstance(thing, int) else thing.id
 
 
 def _ids(messages: Sequence[Message | int]) -> list[int]:

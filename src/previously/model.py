@@ -194,6 +194,7 @@ class SummaryStatus(StrEnum):
     """Where a summary stands in its own history of revisions."""
 
     READY = "ready"
+    PROPOSED = "proposed"  # waits for the user, who had edited what it would replace
     SUPERSEDED = "superseded"
     DELETED = "deleted"
 
@@ -286,6 +287,26 @@ class Uncovered:
 
 
 @dataclass(frozen=True, slots=True)
+class Intent:
+    """Something that a user asked for and that state alone cannot imply."""
+
+    id: int
+    lane: str
+    kind: str  # run: all that is closed, now; rebuild: write summaries anew
+    from_pos: int = START
+    before_id: int = 0  # summaries born before this are the ones to write anew
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """A summary that is to be written anew from the same messages."""
+
+    intent_id: int
+    summary: Summary
+    sources: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Backlog:
     """What planning and folding need beyond the tail."""
 
@@ -295,6 +316,9 @@ class Backlog:
     from_pos: int = START  # where the caps cut: of what stands before this, not all was loaded
     standing: tuple[Message, ...] = ()  # pinned messages before the tail, oldest first
     attempts: Mapping[str, Attempt] = field(default_factory=dict[str, "Attempt"])
+    intents: tuple[Intent, ...] = ()
+    rebuilds: tuple[Rebuild, ...] = ()
+    proposed: frozenset[int] = frozenset()  # holes with a new text that waits for the user
     room_tokens: int | None = None  # the tightest room that any prompt of this chat had
 
 
@@ -359,6 +383,7 @@ class Task:
     tokens_max: int
     language: str
     uncovered: InitVar[Uncovered]
+    replaces: int | None = None  # the summary it is written anew for
     id: str = field(init=False, default="")
 
     def __post_init__(self, uncovered: Uncovered) -> None:
@@ -367,7 +392,8 @@ class Task:
         if uncovered.between(self.sources[0], self.sources[-1]) != self.sources:
             raise ValueError("a task reads every uncovered message between its ends, in order")
         hashes = (part for m in self.sources for part in (str(m.id), m.hash))
-        object.__setattr__(self, "id", digest(self.lane, self.kind, *hashes).hex())
+        anew = "" if self.replaces is None else str(self.replaces)
+        object.__setattr__(self, "id", digest(self.lane, self.kind, anew, *hashes).hex())
 
 
 @dataclass(frozen=True, slots=True)

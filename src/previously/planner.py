@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from previously.lanes.registry import LANES
-from previously.model import Backlog, Snapshot, Summary, Task, Uncovered
+from previously.model import Backlog, Snapshot, Summary, SummaryStatus, Task, Uncovered
 
 REST_MS = 2_000  # who edits once often edits again
 
@@ -21,7 +21,7 @@ class Plan:
 def plan(snapshot: Snapshot, now_ms: int, rest_ms: int = REST_MS) -> Plan:
     """Due tasks, less those whose last attempt or latest edit asks for patience."""
     assert snapshot.backlog is not None
-    if snapshot.recalculating:
+    if snapshot.recalculating or not snapshot.settings.enabled:
         return Plan()
     ready: list[Task] = []
     waits: list[int] = []
@@ -43,12 +43,17 @@ def _not_before(backlog: Backlog, task: Task, rest_ms: int) -> int:
 def advance(snapshot: Snapshot, made: Summary) -> Snapshot:
     """The snapshot as it is after this summary was committed: what the next task starts from."""
     assert snapshot.backlog is not None
+    backlog = snapshot.backlog
     covered = frozenset(made.covers)
-    runs = (tuple(m for m in run if m.id not in covered) for run in snapshot.backlog.uncovered.runs)
-    covers = sorted((*snapshot.backlog.covers, made), key=lambda s: s.first_pos)
+    if made.status == SummaryStatus.PROPOSED:
+        return replace(snapshot, backlog=replace(backlog, proposed=backlog.proposed | covered))
+    runs = (tuple(m for m in run if m.id not in covered) for run in backlog.uncovered.runs)
+    written = {r.summary.id for r in backlog.rebuilds if r.sources[0].id in covered}
+    covers = [*(s for s in backlog.covers if s.id not in written), made]
     backlog = replace(
-        snapshot.backlog,
+        backlog,
         uncovered=Uncovered(tuple(run for run in runs if run)),
-        covers=tuple(covers),
+        covers=tuple(sorted(covers, key=lambda s: s.first_pos)),
+        rebuilds=tuple(r for r in backlog.rebuilds if r.summary.id not in written),
     )
     return replace(snapshot, backlog=backlog, covered_to=max(snapshot.covered_to, made.last_pos))

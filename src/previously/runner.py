@@ -140,7 +140,8 @@ class Runner:
         rest_ms = 0 if ref.id in self._hurried else REST_MS
         snapshot = await self._load(ref)
         decided = plan(snapshot, await self._store.now_ms(), rest_ms)
-        if not decided.ready:
+        assert snapshot.backlog is not None
+        if not decided.ready and not snapshot.backlog.intents:
             state = await self._store.work_state(ref)
             if state.due_at_ms == decided.next_ms:
                 self._seen[ref.id] = snapshot.rev
@@ -154,11 +155,13 @@ class Runner:
                     await self._work_off(lease, snapshot, decided, rest_ms)
                     snapshot = await self._load(ref)
                     decided = plan(snapshot, await self._store.now_ms(), rest_ms)
+                    assert snapshot.backlog is not None
         except BaseException:
             with contextlib.suppress(PreviouslyError):
                 await self._store.release(lease)
             raise
-        await self._store.finish(lease, snapshot.rev, decided.next_ms)
+        done = () if decided.next_ms else tuple(i.id for i in snapshot.backlog.intents)
+        await self._store.finish(lease, snapshot.rev, decided.next_ms, done)
 
     async def _load(self, ref: ChatRef) -> Snapshot:
         return await self._store.load(

@@ -33,6 +33,8 @@ from previously.store import Kept, Store
 
 T = TypeVar("T")
 
+AS_SAID = FoldKey("(as said)")  # nobody ever folds this one
+
 OWNER = "local"  # until tokens name others
 PAGE = 200
 RENDERED_KEPT = 256  # folds whose text is held in memory
@@ -182,6 +184,33 @@ class Service:
         """Take out everything after a message, in one step."""
         return self._changed(ref, await self.store.rollback(ref, to_id))
 
+    async def run_now(self, ref: ChatRef) -> None:
+        """Write about every closed turn but the last, whatever the thresholds say."""
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        self._changed(ref, await self.store.wish(ref, lane, "run", START))
+
+    async def rebuild(self, ref: ChatRef, from_pos: int = START) -> None:
+        """Write summaries anew; each old one stands until its successor is there.
+
+        What a user has edited is left alone.
+        """
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        self._changed(ref, await self.store.wish(ref, lane, "rebuild", from_pos))
+
+    async def edit_summary(self, ref: ChatRef, summary_id: int, text: str) -> Summary:
+        """The user's own words in a summary's place."""
+        if not text.strip():
+            raise BadInput("a summary needs words; delete its messages instead", field="text")
+        return self._changed(ref, await self.store.edit_summary(ref, summary_id, text))
+
+    async def restore_summary(self, ref: ChatRef, revision_id: int) -> Summary:
+        """Let an older revision, or a proposal, stand."""
+        return self._changed(ref, await self.store.restore_summary(ref, revision_id))
+
+    async def reject_proposal(self, ref: ChatRef, proposal_id: int) -> None:
+        """Leave the messages as they were said instead."""
+        self._changed(ref, await self.store.reject_proposal(ref, proposal_id))
+
     async def set_recalculating(self, ref: ChatRef, *, on: bool) -> None:
         """Suspend summaries while a client rebuilds its own state."""
         self._changed(ref, await self.store.set_recalculating(ref, on=on))
@@ -227,6 +256,9 @@ class Service:
         if budget_tokens is not None and budget_tokens < BUDGET_MIN:
             raise BadInput(f"a budget has at least {BUDGET_MIN} tokens", field="budget_tokens")
         snapshot, budget = await self._look(ref, budget_tokens, wide=False)
+        if not snapshot.settings.enabled:
+            raw = _with(await self.store.load(ref, AS_SAID, wide=False), pending)
+            return assemble(raw, (), budget, head_tokens)
         room = budget - head_tokens - total_tokens([m for m in snapshot.shown if _stands(m)])
         reason = folding.wanted(_with(snapshot, pending), room, self._clock_ms())
         if reason is not None:

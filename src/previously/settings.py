@@ -63,6 +63,9 @@ class Settings:
     fold_every: int = _setting(
         20, _whole(1, 1_000), "messages the tail may grow beyond that before it is folded"
     )
+    enabled: bool = _setting(
+        default=True, coerce=_flag, help_text="let summaries stand for old messages at all"
+    )
     auto_mini_summary: bool = _setting(
         default=True, coerce=_flag, help_text="write mini summaries in the background"
     )

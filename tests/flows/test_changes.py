@@ -294,3 +294,35 @@ async def test_a_change_that_changes_nothing_leaves_no_trace(chat: Chat, memory:
     assert await chat.undo() == 0
     assert (await said(chat))[3].version == message.version
     await agrees(memory)
+
+
+@pytest.mark.proves("I12", "G-112")
+async def test_switched_off_the_chat_is_shown_as_it_was_said(
+    chat: Chat, memory: Memory, llm: ScriptedLlm
+):
+    before = await chat.prompt()
+    asked = len(llm.asks)
+    await memory.chat("demo", settings={"enabled": False})
+    await chat.append("user", "still there?")
+    await chat.settle()
+    off = await chat.prompt()
+    assert [m["content"] for m in off.messages] == [m.body for m in await said(chat)]
+    assert len(llm.asks) == asked
+    assert [s.valid async for s in chat.summaries()] == [True] * 9
+    await memory.chat("demo", settings={"enabled": True})
+    on = await chat.prompt()
+    assert on.messages[0] == before.messages[0]
+
+
+@pytest.mark.proves("G-102")
+async def test_a_result_whose_call_the_user_took_out_is_not_sent(chat: Chat):
+    call = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+    await chat.append("user", "look!")
+    made = await chat.append("assistant", "", tool_calls=call)
+    await chat.append("tool", "a door", tool_call_id="c1")
+    await chat.append("assistant", "There is a door.")
+    await chat.append("user", "open it")
+    await chat.delete(made)
+    prompt = await chat.prompt()
+    assert "tool" not in [m["role"] for m in prompt.messages]
+    assert prompt.trace.notes == ("left out a tool result whose call is not there",)

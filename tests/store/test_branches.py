@@ -156,7 +156,7 @@ async def test_a_summary_that_no_longer_holds_is_not_copied(store: SqlStore, dat
     await agrees(database, made)
 
 
-async def test_messages_that_were_taken_out_stay_out(store: SqlStore, database: Database):
+async def test_messages_that_were_taken_out_stay_out(store: SqlStore):
     chat, said = await chat_with(store, 6)
     await store.change(chat.ref, "delete", {said[1].id: {"deleted_at_ms": 5}})
     await store.move(chat.ref, said[4].id, said[0].id)

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 
 from previously.errors import DraftRejected
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
-from previously.model import Ask, Block, Draft, Item, Message, Reply, Snapshot, Summary, Task
+from previously.model import (
+    Ask,
+    Block,
+    Draft,
+    Item,
+    Message,
+    Reply,
+    Snapshot,
+    Summary,
+    Task,
+    Uncovered,
+)
 from previously.prompts import texts
 from previously.settings import TAIL_SHARE
 from previously.text.language import language_of
@@ -15,6 +26,7 @@ from previously.text.turns import tail_start, turns
 
 NAME = "volumes"
 MINI = "mini"
+RUN = "run"
 CONTEXT_MINIS = 2
 TARGET_MIN_TOKENS = 32
 LINE_TOKENS = 2  # what joining one more line to a block may add
@@ -31,17 +43,21 @@ class Volumes:
         if backlog is None or not snapshot.settings.auto_mini_summary:
             return []
         before = _low_mark(snapshot)
-        tasks: list[Task] = []
+        tasks = [self._task(snapshot, r.sources, r.summary.id) for r in backlog.rebuilds]
         for run in backlog.uncovered.runs:
             closed, rest = turns(run)
             # What a run leaves open was closed when it was first covered.
             whole = [*closed, rest] if rest and run is not backlog.uncovered.runs[-1] else closed
             tasks += [
-                self._task(snapshot, turn) for turn in whole if turn and turn[-1].pos < before
+                self._task(snapshot, turn)
+                for turn in whole
+                if turn[-1].pos < before and not any(m.id in backlog.proposed for m in turn)
             ]
         return tasks
 
-    def _task(self, snapshot: Snapshot, turn: tuple[Message, ...]) -> Task:
+    def _task(
+        self, snapshot: Snapshot, turn: tuple[Message, ...], replaces: int | None = None
+    ) -> Task:
         assert snapshot.backlog is not None
         earlier = [s for s in snapshot.backlog.covers if s.last_pos < turn[0].pos]
         wanted = snapshot.settings.language
@@ -54,7 +70,8 @@ class Volumes:
             context=tuple(s.text for s in earlier[-CONTEXT_MINIS:]),
             tokens_max=_target(turn, snapshot.settings.mini_tokens),
             language=spoken if wanted == "auto" else wanted,
-            uncovered=snapshot.backlog.uncovered,
+            uncovered=snapshot.backlog.uncovered if replaces is None else Uncovered((turn,)),
+            replaces=replaces,
         )
 
     def ask(self, task: Task, fence: str) -> Ask:
@@ -127,5 +144,7 @@ def _low_mark(snapshot: Snapshot) -> int:
     tail, settings = snapshot.tail, snapshot.settings
     room = snapshot.backlog.room_tokens if snapshot.backlog else None
     share = int(min(room or settings.budget_tokens, settings.budget_tokens) * TAIL_SHARE)
-    index = tail_start(tail, settings.visible_floors, share)
+    wishes = snapshot.backlog.intents if snapshot.backlog else ()
+    now = any(wish.kind == RUN for wish in wishes)
+    index = tail_start(tail, 1 if now else settings.visible_floors, 0 if now else share)
     return tail[index].pos if tail else 0

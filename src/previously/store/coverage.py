@@ -259,6 +259,24 @@ def _refresh_parents(conn: sa.Connection, flipped: set[int]) -> None:
         flipped = _refresh_level(conn, parents)
 
 
+def refresh_above(conn: sa.Connection, ids: Iterable[int]) -> None:
+    """Re-evaluate what stands on these summaries."""
+    _refresh_parents(conn, set(ids))
+
+
+def retire(conn: sa.Connection, ref: ChatRef, summary_id: int, by: int | None = None) -> None:
+    """Take a summary out of use because another one is written in its place."""
+    gone = sa.update(summary).where(S.id == summary_id)
+    conn.execute(
+        gone.values(
+            status=SummaryStatus.SUPERSEDED.value, valid=False, covered_by=None, superseded_by=by
+        )
+    )
+    refresh_above(conn, [summary_id])
+    first = conn.execute(sa.select(S.first_pos).where(S.id == summary_id)).scalar_one()
+    conn.execute(_STALE, {"chat": ref.id, "changed_at": first})
+
+
 def _refresh_level(conn: sa.Connection, parents: set[int]) -> set[int]:
     if not parents:
         return set()

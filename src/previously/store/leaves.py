@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy import BindParameter
 
 from previously.errors import StaleDraft
 from previously.model import START, ChatRef, Draft, Message, Summary, SummaryStatus, digest, key
-from previously.store import coverage, rows
+from previously.store import coverage, revisions, rows
 from previously.store.rows import ELIGIBLE, M, S
 from previously.store.schema import chat, lane_state, link, summary, work
 
@@ -67,10 +68,15 @@ def commit_leaf(conn: sa.Connection, ref: ChatRef, draft: Draft, now_ms: int) ->
     lane, sources = draft.task.lane, draft.task.sources
     if conn.execute(_RECALCULATING, {"chat": ref.id}).scalar():
         raise StaleDraft("the chat is being recalculated")
+    if draft.task.replaces is not None:
+        coverage.retire(conn, ref, draft.task.replaces)
     _refuse_changed(conn, ref, draft)
     covered_to, ordinal = _lane_state(conn, ref, lane)
     made = _insert(conn, ref, draft, ordinal, now_ms)
     _link(conn, made.id, sources)
+    if revisions.rivals(conn, ref, made):
+        revisions.propose(conn, ref, made)
+        return replace(made, status=SummaryStatus.PROPOSED, valid=False)
     skipped = _uncovered(conn, ref, lane, covered_to + 1, made.first_pos - 1)
     coverage.open_holes(conn, ref, lane, [m.id for m in skipped], now_ms)
     coverage.close_holes(conn, ref, lane, [m.id for m in sources])

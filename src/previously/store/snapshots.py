@@ -6,7 +6,7 @@ Every read is bounded: the tail from the fold on, a page of uncovered messages, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,6 +26,7 @@ from previously.model import (
     Uncovered,
 )
 from previously.store import rows
+from previously.store.intents import open_intents, rebuilds
 from previously.store.rows import ELIGIBLE, M, S
 from previously.store.schema import chat, fold, hole, lane_state, message, setting, summary, work
 from previously.store.work import attempts
@@ -198,16 +199,20 @@ _TIGHTEST = sa.select(sa.func.min(fold.c.room_tokens)).where(fold.c.chat_id == s
 def _backlog(
     conn: sa.Connection, ref: ChatRef, lane: str, covered_to: int, covers_max: int
 ) -> Backlog:
-    holes, since, cut_at_hole = _holes(conn, ref, lane)
+    holes = _holes(conn, ref, lane)
     covers, cut_at_cover = _covers(conn, ref, lane, covers_max)
     after = rows.messages(conn.execute(_AFTER, {"chat": ref.id, "covered_to": covered_to}))
+    wishes = open_intents(conn, ref)
     return Backlog(
-        uncovered=Uncovered((*holes, after) if after else holes),
-        open_since=since,
+        uncovered=Uncovered(tuple(tuple(run) for run in (*holes.runs, after) if run)),
+        open_since=holes.since,
+        proposed=frozenset(holes.proposed),
         covers=covers,
-        from_pos=max(cut_at_hole, cut_at_cover),
+        from_pos=max(holes.cut_pos, cut_at_cover),
         standing=_standing(conn, ref),
         attempts=attempts(conn, ref),
+        intents=wishes,
+        rebuilds=rebuilds(conn, ref, wishes),
         room_tokens=conn.execute(_TIGHTEST, {"chat": ref.id}).scalar(),
     )
 
@@ -226,7 +231,7 @@ _PREVIOUS = (  # the eligible neighbour of a hole: tells where a run of holes br
     .scalar_subquery()
 )
 _HOLES = (
-    sa.select(_PREVIOUS, hole.c.since, *rows.MESSAGE_COLUMNS)
+    sa.select(_PREVIOUS, hole.c.since, hole.c.proposal, *rows.MESSAGE_COLUMNS)
     .join(hole, hole.c.message_id == M.id)
     .where(hole.c.chat_id == sa.bindparam("chat"), hole.c.lane == sa.bindparam("lane"))
     .order_by(M.pos.desc())
@@ -258,22 +263,31 @@ _STANDING = (
 )
 
 
-def _holes(
-    conn: sa.Connection, ref: ChatRef, lane: str
-) -> tuple[tuple[tuple[Message, ...], ...], dict[int, int], int]:
-    """The newest holes as runs of neighbours, since when they are open, and where the cap cut."""
+@dataclass(slots=True)
+class _Holes:
+    """The newest holes as runs of neighbours, what is known of each, and where the cap cut."""
+
+    runs: list[list[Message]] = field(default_factory=list[list[Message]])
+    since: dict[int, int] = field(default_factory=dict[int, int])
+    proposed: set[int] = field(default_factory=set[int])
+    cut_pos: int = START
+
+
+def _holes(conn: sa.Connection, ref: ChatRef, lane: str) -> _Holes:
     found = conn.execute(_HOLES, {"chat": ref.id, "lane": lane}).all()
-    runs: list[list[Message]] = []
-    since: dict[int, int] = {}
-    for previous, since_ms, *columns in reversed(found[:UNCOVERED_MAX]):
+    out = _Holes()
+    for previous, since_ms, proposal, *columns in reversed(found[:UNCOVERED_MAX]):
         message_ = Message(*columns)
-        since[message_.id] = since_ms
-        if runs and runs[-1][-1].id == previous:
-            runs[-1].append(message_)
+        out.since[message_.id] = since_ms
+        if proposal is not None:
+            out.proposed.add(message_.id)
+        if out.runs and out.runs[-1][-1].id == previous:
+            out.runs[-1].append(message_)
         else:
-            runs.append([message_])
-    cut = runs[0][0].pos if len(found) > UNCOVERED_MAX else START
-    return tuple(tuple(run) for run in runs), since, cut
+            out.runs.append([message_])
+    if len(found) > UNCOVERED_MAX:
+        out.cut_pos = out.runs[0][0].pos
+    return out
 
 
 def _covers(

@@ -37,7 +37,9 @@ from previously.store import (
     changes,
     chats,
     coverage,
+    intents,
     messages,
+    revisions,
     saves,
     snapshots,
     work,
@@ -259,8 +261,32 @@ class SqlStore:
     async def renew(self, lease: Lease, lease_ms: int) -> None:
         await self._db.write(work.renew, lease, self._clock_ms() + lease_ms)
 
-    async def finish(self, lease: Lease, seen_rev: int, due_at_ms: int | None) -> None:
-        await self._db.write(work.finish, lease, seen_rev, due_at_ms)
+    async def finish(
+        self,
+        lease: Lease,
+        seen_rev: int,
+        due_at_ms: int | None,
+        fulfilled: Sequence[int] = (),
+    ) -> None:
+        now_ms = self._clock_ms()
+        await self._db.write(work.finish, lease, seen_rev, due_at_ms, fulfilled, now_ms)
+
+    async def wish(self, ref: ChatRef, lane: str, kind: str, from_pos: int) -> int:
+        return await self._db.write(
+            intents.open_intent, ref, lane, kind, from_pos, self._clock_ms()
+        )
+
+    async def edit_summary(self, ref: ChatRef, summary_id: int, text: str) -> Summary:
+        return await self._db.write(revisions.edit, ref, summary_id, text, self._clock_ms())
+
+    async def restore_summary(self, ref: ChatRef, revision_id: int) -> Summary:
+        return await self._db.write(revisions.restore, ref, revision_id, self._clock_ms())
+
+    async def reject_proposal(self, ref: ChatRef, proposal_id: int) -> None:
+        await self._db.write(revisions.reject, ref, proposal_id)
+
+    async def revisions(self, ref: ChatRef, summary_id: int) -> tuple[Summary, ...]:
+        return await self._db.read(revisions.history, ref, summary_id)
 
     async def release(self, lease: Lease) -> None:
         await self._db.write(work.release, lease)

@@ -22,6 +22,7 @@ from previously.model import (
     Usage,
     WorkState,
 )
+from previously.store import intents
 from previously.store.leaves import commit_leaf
 from previously.store.schema import attempt, chat, llm_result, usage, work
 
@@ -122,9 +123,18 @@ def renew(conn: sa.Connection, lease: Lease, until_ms: int) -> None:
     _fenced(conn, lease, _RENEW, {"until": until_ms})
 
 
-def finish(conn: sa.Connection, lease: Lease, seen_rev: int, due_at_ms: int | None) -> None:
+def finish(
+    conn: sa.Connection,
+    lease: Lease,
+    seen_rev: int,
+    due_at_ms: int | None,
+    fulfilled: Sequence[int],
+    now_ms: int,
+) -> None:
     """Give the chat back: all that was due at `seen_rev` is done, or waits until `due_at_ms`."""
     _fenced(conn, lease, _FINISH, {"seen": seen_rev, "next_due": due_at_ms})
+    if fulfilled:
+        intents.close(conn, lease.ref, fulfilled, now_ms)
 
 
 def release(conn: sa.Connection, lease: Lease) -> None:

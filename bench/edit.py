@@ -1,0 +1,309 @@
+"""Cost of a change in the middle of a long chat under three levels of summaries. Prints JSON.
+
+Messages and summaries (minis over two messages, volumes over 20 minis, eras over 20 volumes) are
+written straight into the tables, in batches; what is timed is the product's own transactions. The
+smallest chat is checked against a recomputation from hashes, before and after.
+
+    python bench/edit.py [--sizes 1000,10000,100000] [--probes 30]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import itertools
+import json
+import sqlite3
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import sqlalchemy as sa
+from turn import cpu_ms, exponent, said
+
+from previously.app import clock_ms
+from previously.lanes.volumes import NAME as LANE
+from previously.model import POS_GAP, ChatRef, Kind, NewMessage, State, SummaryStatus, digest, key
+from previously.service import Service
+from previously.store import coverage
+from previously.store.schema import lane_state, link, message, summary, work
+from previously.store.sql import SqlStore
+from previously.store.sqlite import SqliteDatabase
+from previously.text.wire import tokens_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LEVELS = (("mini", 2), ("volume", 20), ("era", 20))  # each with how many it stands for
+TAIL = 20  # messages that no summary covers
+BATCH = 5_000
+
+
+class Counting(SqliteDatabase):
+    """SQLite that says how many rows the last write touched."""
+
+    rows_written = 0
+
+    async def write(
+        self, function: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T:
+        def counted(conn: sa.Connection) -> T:
+            raw = conn.connection.dbapi_connection
+            assert isinstance(raw, sqlite3.Connection)
+            before = raw.total_changes
+            result = function(conn, *args, **kw)
+            self.rows_written = raw.total_changes - before
+            return result
+
+        return await super().write(counted)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A message or summary, as far as what stands above it needs to know."""
+
+    id: int
+    hash: bytes
+    first_pos: int
+    last_pos: int
+    messages: int
+
+
+def message_row(ref: ChatRef, n: int, spoken: NewMessage) -> dict[str, Any]:
+    """The n-th message as it is stored."""
+    return {
+        "id": key(ref.id, n),
+        "chat_id": ref.id,
+        "pos": n * POS_GAP,
+        "role": spoken.role,
+        "kind": Kind.SPEECH.value,
+        "state": State.CONFIRMED.value,
+        "body": spoken.body,
+        "hash": spoken.hash,
+        "tokens": tokens_of(spoken),
+        "excluded": False,
+        "pinned": False,
+        "variant": 0,
+        "version": 1,
+        "created_at": 1,
+    }
+
+
+def summary_row(ref: ChatRef, node: Node, level: int, ordinal: int, text: str) -> dict[str, Any]:
+    """A summary as it is stored."""
+    return {
+        "id": node.id,
+        "chat_id": ref.id,
+        "lane": LANE,
+        "kind": LEVELS[level][0],
+        "level": level,
+        "ordinal": ordinal,
+        "text": text,
+        "hash": node.hash,
+        "tokens": 12,
+        "first_pos": node.first_pos,
+        "last_pos": node.last_pos,
+        "message_count": node.messages,
+        "status": SummaryStatus.READY.value,
+        "valid": True,
+        "root_id": node.id,
+        "edited_by_user": False,
+        "pinned": False,
+        "version": 1,
+        "created_at": 1,
+        "updated_at": 1,
+    }
+
+
+def fill(conn: sa.Connection, ref: ChatRef, size: int) -> None:
+    """A chat of this size with everything that stands for it."""
+    nodes: list[Node] = []
+    for start in range(1, size + 1, BATCH):
+        spoken = [(n, said(n)) for n in range(start, min(size + 1, start + BATCH))]
+        conn.execute(sa.insert(message), [message_row(ref, n, s) for n, s in spoken])
+        nodes += [Node(key(ref.id, n), s.hash, n * POS_GAP, n * POS_GAP, 1) for n, s in spoken]
+    births = itertools.count(1)
+    nodes = nodes[:-TAIL]
+    covered_to = nodes[-1].last_pos
+    for level, (_, fan) in enumerate(LEVELS):
+        nodes = cover(conn, ref, nodes, level, fan, births)
+    state = {"covered_to": covered_to, "next_ordinal": size, "checked_at_ordinal": 0}
+    row = {"chat_id": ref.id, "lane": LANE, "enabled": True, "frozen": False, **state}
+    conn.execute(sa.insert(lane_state), row)
+    after = {"next_n": size + 1, "next_s": next(births), "last_pos": size * POS_GAP}
+    conn.execute(sa.update(work).where(work.c.chat_id == ref.id).values(rev=1, done_rev=1, **after))
+
+
+def cover(
+    conn: sa.Connection,
+    ref: ChatRef,
+    nodes: Sequence[Node],
+    level: int,
+    fan: int,
+    births: Iterator[int],
+) -> list[Node]:
+    """One level of summaries over what is below it; what is left over at the end stays open."""
+    made: list[Node] = []
+    rows: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
+    for ordinal in range(len(nodes) // fan):
+        below = nodes[ordinal * fan : (ordinal + 1) * fan]
+        text = f"{LEVELS[level][0]} {ordinal}: the captain promised the lantern on Thursday"
+        node = Node(
+            id=key(ref.id, next(births)),
+            hash=digest(text),
+            first_pos=below[0].first_pos,
+            last_pos=below[-1].last_pos,
+            messages=sum(n.messages for n in below),
+        )
+        made.append(node)
+        rows.append(summary_row(ref, node, level, ordinal + 1, text))
+        links += [link_row(node, i, child, level) for i, child in enumerate(below)]
+    for start in range(0, len(rows), BATCH):
+        conn.execute(sa.insert(summary), rows[start : start + BATCH])
+    for start in range(0, len(links), BATCH):
+        conn.execute(sa.insert(link), links[start : start + BATCH])
+    if level and links:
+        under = sa.update(summary).where(summary.c.id == sa.bindparam("child"))
+        pairs = [{"child": row["target_id"], "parent": row["summary_id"]} for row in links]
+        conn.execute(under.values(covered_by=sa.bindparam("parent")), pairs)
+    return made
+
+
+def link_row(node: Node, position: int, child: Node, level: int) -> dict[str, Any]:
+    """What ties a summary to one of its sources."""
+    return {
+        "summary_id": node.id,
+        "position": position,
+        "target_is_summary": level > 0,
+        "target_id": child.id,
+        "target_hash": child.hash,
+    }
+
+
+def above(conn: sa.Connection, message_id: int) -> list[bool]:
+    """Whether each level above a message is valid, lowest first."""
+    found: list[bool] = []
+    target, is_summary = message_id, False
+    while True:
+        query = sa.select(summary.c.id, summary.c.valid).join(
+            link, link.c.summary_id == summary.c.id
+        )
+        row = conn.execute(
+            query.where(link.c.target_id == target, link.c.target_is_summary.is_(is_summary))
+        ).first()
+        if row is None:
+            return found
+        found.append(bool(row.valid))
+        target, is_summary = row.id, True
+
+
+@dataclass(slots=True)
+class Probe:
+    """One chat, and what each kind of change cost in it."""
+
+    database: Counting
+    service: Service
+    ref: ChatRef
+    cpu: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    rows: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    flips: int = 0  # changes after which every level above was invalid, and valid once undone
+    asked: int = 0
+
+    async def timed(self, name: str, work_: Any) -> None:
+        """Await one change and note what it cost."""
+        self.cpu.setdefault(name, []).append(await cpu_ms(work_))
+        self.rows.setdefault(name, []).append(self.database.rows_written)
+
+    async def there_and_back(self, name: str, work_: Any, around: int) -> None:
+        """A change that breaks what stands above a message, and its undoing."""
+        before = await self.database.read(above, around)
+        await self.timed(name, work_)
+        broken = await self.database.read(above, around)
+        await self.timed("undo", self.service.undo(self.ref))
+        healed = await self.database.read(above, around)
+        self.asked += 1
+        levels = len(LEVELS)
+        self.flips += (before, broken, healed) == ([True] * levels, [False] * levels, before)
+
+    async def one(self, n: int) -> None:
+        """Every kind of change to the n-th message, which is the second of its mini."""
+        ref, service, mine = self.ref, self.service, key(self.ref.id, n)
+        far = key(ref.id, n + 61)
+        new = [NewMessage("user", f"put in before {n}")]
+        await self.there_and_back("edit", service.edit(ref, mine, f"edited {n}"), mine)
+        await self.there_and_back("delete", service.delete(ref, [mine]), mine)
+        await self.there_and_back("insert", service.insert(ref, new, mine), mine)
+        await self.there_and_back("move", service.move(ref, mine, far), mine)
+        await service.swipe(ref, mine, f"another {n}")
+        await self.timed("swipe back", service.swipe(ref, mine, 0))
+
+    async def exact(self) -> bool:
+        """Whether what is written about coverage is what hashes say."""
+        written = await self.database.read(coverage.stored, self.ref, LANE)
+        return written == await self.database.read(coverage.recompute, self.ref, LANE)
+
+
+async def measure(path: Path, size: int, probes: int, *, check: bool) -> dict[str, Any]:
+    """One chat of one size."""
+    database = Counting(path)
+    store = SqlStore(database, clock_ms, {})
+    service = Service(store, None, clock_ms)
+    ref = (await service.open_chat("bench")).ref
+    await database.write(fill, ref, size)
+    await service.prompt(ref)  # so that there is a fold to make stale
+    probe = Probe(database, service, ref)
+    exact = [await probe.exact()] if check else []
+    print(f"{size} messages ready", file=sys.stderr)
+    middle = size // 4 * 2
+    await probe.one(middle - 2)  # compiles the statements
+    probe.cpu.clear()
+    probe.rows.clear()
+    for i in range(probes):
+        await probe.one(middle + 2 * i)
+    exact += [await probe.exact()] if check else []
+    await store.close()
+    return {
+        "cpu_ms": {name: round(statistics.median(v), 3) for name, v in probe.cpu.items()},
+        "rows": {name: statistics.median(v) for name, v in probe.rows.items()},
+        "three_levels_fell_and_came_back": f"{probe.flips} of {probe.asked}",
+        **({"equals_recomputation": all(exact)} if check else {}),
+    }
+
+
+async def run(sizes: Sequence[int], probes: int, folder: Path) -> dict[str, Any]:
+    """Everything, smallest chat first."""
+    gc.disable()
+    results = {
+        size: await measure(folder / f"{size}.db", size, probes, check=size == sizes[0])
+        for size in sizes
+    }
+    names = list(results[sizes[0]]["cpu_ms"])
+    return {
+        "messages": results,
+        "exponent_cpu": {
+            name: exponent({n: r["cpu_ms"][name] for n, r in results.items()}) for name in names
+        },
+        "exponent_rows": {
+            name: exponent({n: r["rows"][name] for n, r in results.items()}) for name in names
+        },
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="1000,10000,100000")
+    parser.add_argument("--probes", type=int, default=30)
+    args = parser.parse_args()
+    sizes = [int(x) for x in args.sizes.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(asyncio.run(run(sizes, args.probes, Path(folder))), indent=1))
+
+
+if __name__ == "__main__":
+    main()
