@@ -151,5 +151,8 @@ async def build(
     if worker and not read_only:
         engine = Engine(llm or Extractive(), store, await store.secret())
         runner = Runner(store, engine, f"w-{uuid.uuid4().hex[:12]}", random.random)
+    service = Service(store, runner, clock)
+    if runner is not None:
+        runner.on_commit = service.changed
         await runner.start()
-    return House(Service(store, runner, clock), store, runner)
+    return House(service, store, runner)

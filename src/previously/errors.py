@@ -6,6 +6,7 @@ PreviouslyError
 │   ├── ChatNotFound
 │   ├── MessageNotFound
 │   ├── SummaryNotFound
+│   ├── TaskNotFound
 │   ├── Conflict           it was changed meanwhile; look again before you overwrite
 │   ├── StoreLocked        another process has the database open for writing
 │   ├── SchemaTooNew       the database was written by a newer version
@@ -50,6 +51,10 @@ class MessageNotFound(UserError):
 
 class SummaryNotFound(UserError):
     """The chat has no such summary."""
+
+
+class TaskNotFound(UserError):
+    """No such task has failed; it was done, or its messages have changed."""
 
 
 class Conflict(UserError):

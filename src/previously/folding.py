@@ -6,11 +6,20 @@ that would change an earlier part waits for the next fold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from previously.lanes.registry import LANES
-from previously.model import Fold, Item, Message, Snapshot, State, Summary, total_tokens
+from previously.model import (
+    Fold,
+    Item,
+    Message,
+    Snapshot,
+    State,
+    Summary,
+    Uncovered,
+    total_tokens,
+)
 from previously.settings import COVERS_SHARE, TAIL_SHARE, TAIL_SHARE_MAX
 from previously.text.turns import tail_start
 
@@ -23,6 +32,30 @@ HIGH_MARK = "the tail reached its high mark"
 TOO_LARGE = "the tail outgrew its share of the budget"
 FIRST = "the first prompt at this budget"
 COLD = "the provider's cache had gone cold"
+
+
+def seen_by(snapshot: Snapshot, audience: Collection[str]) -> Snapshot:
+    """The snapshot with only what all of the audience were there for."""
+    people = frozenset(audience)
+
+    def was_there(thing: Message | Summary) -> bool:
+        return thing.presence is None or people <= snapshot.presences.get(thing.presence, people)
+
+    backlog = snapshot.backlog
+    if backlog is not None:
+        runs = (tuple(filter(was_there, run)) for run in backlog.uncovered.runs)
+        backlog = replace(
+            backlog,
+            uncovered=Uncovered(tuple(run for run in runs if run)),
+            covers=tuple(filter(was_there, backlog.covers)),
+            standing=tuple(filter(was_there, backlog.standing)),
+        )
+    return replace(
+        snapshot,
+        tail=tuple(filter(was_there, snapshot.tail)),
+        shown=tuple(filter(was_there, snapshot.shown)),
+        backlog=backlog,
+    )
 
 
 def wanted(snapshot: Snapshot, room_tokens: int, now_ms: int) -> str | None:

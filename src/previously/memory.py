@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from previously.errors import BadInput
 from previously.llm import Llm
 from previously.model import START, Message, NewMessage, Prompt, Summary
 from previously.model import Chat as ChatRecord
-from previously.service import Service, Settled
+from previously.service import Service, Settled, TaskState
 from previously.text.clean import clean
 
 SETTLE_TIMEOUT_S = 60.0
@@ -35,6 +35,7 @@ class Chat:
         name: str | None = None,
         tool_calls: Sequence[Mapping[str, Any]] | None = None,
         tool_call_id: str | None = None,
+        present: Collection[str] | None = None,
     ) -> Message:
         """Record one message. It is on disk when this returns."""
         if not isinstance(content, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -45,6 +46,7 @@ class Chat:
             name=name,
             tool_calls=json.dumps(list(tool_calls), ensure_ascii=False) if tool_calls else None,
             tool_call_id=tool_call_id,
+            present=None if present is None else frozenset(present),
         )
         return (await self._service.append(self._ref, [said]))[0]
 
@@ -134,6 +136,22 @@ class Chat:
         """Do not use this text; its messages stay as they were said."""
         await self._service.reject_proposal(self._ref, _id(proposal))
 
+    async def tasks(self) -> list[TaskState]:
+        """What is due now, and what became of it so far."""
+        return await self._service.tasks(self._ref)
+
+    async def retry(self, task_id: str) -> None:
+        """Try a failed task again now."""
+        await self._service.retry(self._ref, task_id)
+
+    async def cancel(self, task_id: str) -> None:
+        """Leave a failed task alone until its messages change."""
+        await self._service.cancel(self._ref, task_id)
+
+    def events(self) -> AsyncIterator[int]:
+        """The chat's revision, now and whenever something in it has changed."""
+        return self._service.events(self._ref)
+
     async def recalculating(self, *, on: bool) -> None:
         """While this is on, nothing is summarised; what becomes due meanwhile is done after."""
         await self._service.set_recalculating(self._ref, on=on)
@@ -146,9 +164,14 @@ class Chat:
         """Every summary, in the order they were made."""
         return self._service.summaries(self._ref)
 
-    async def prompt(self, budget_tokens: int | None = None) -> Prompt:
-        """The next prompt: `.messages` in OpenAI's format, `.tokens`, `.trace`."""
-        return await self._service.prompt(self._ref, budget_tokens)
+    async def prompt(
+        self, budget_tokens: int | None = None, *, audience: Collection[str] = ()
+    ) -> Prompt:
+        """The next prompt: `.messages` in OpenAI's format, `.tokens`, `.trace`.
+
+        With an audience it holds only what all of them were present for.
+        """
+        return await self._service.prompt(self._ref, budget_tokens, audience=audience)
 
     async def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> Settled:
         """Wait until no summary is due."""

@@ -95,6 +95,7 @@ class NewMessage:
     tool_calls: str | None = None  # JSON, as it will be serialised
     tool_call_id: str | None = None
     parts: str | None = None  # JSON of structured content; `body` is its text form
+    present: frozenset[str] | None = None  # who was there; None: everybody
     state: State = State.CONFIRMED
     extra: str | None = None  # JSON object of the client's other fields
 
@@ -221,6 +222,7 @@ class Summary:
     pinned: bool = False
     created_at_ms: int = 0
     provenance: str | None = None  # JSON: model, prompt, profile, sizes
+    presence: int | None = None  # the set of those who were there, as its messages have it
     covers: tuple[int, ...] = ()  # keys of the messages it stands for, where they were asked for
 
     @property
@@ -335,6 +337,7 @@ class Snapshot:
     tail: tuple[Message, ...]  # from the fold on, oldest first
     tail_cut: bool = False  # the tail holds only its newest part
     shown: tuple[Message | Summary, ...] = ()  # the fold's items, resolved
+    presences: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
     recalculating: bool = False  # the client rebuilds its state: write nothing about it now
     backlog: Backlog | None = None
 
@@ -391,6 +394,8 @@ class Task:
             raise ValueError("a task needs sources")
         if uncovered.between(self.sources[0], self.sources[-1]) != self.sources:
             raise ValueError("a task reads every uncovered message between its ends, in order")
+        if len({m.presence for m in self.sources}) > 1:
+            raise ValueError("a task reads messages that the same people were there for")
         hashes = (part for m in self.sources for part in (str(m.id), m.hash))
         anew = "" if self.replaces is None else str(self.replaces)
         object.__setattr__(self, "id", digest(self.lane, self.kind, anew, *hashes).hex())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from previously.lanes.registry import LANES
 from previously.model import Backlog, Snapshot, Summary, SummaryStatus, Task, Uncovered
 
+NEVER_MS = 1 << 62  # a task that the user has cancelled
 REST_MS = 2_000  # who edits once often edits again
 
 
@@ -25,13 +26,18 @@ def plan(snapshot: Snapshot, now_ms: int, rest_ms: int = REST_MS) -> Plan:
         return Plan()
     ready: list[Task] = []
     waits: list[int] = []
-    for task in LANES[snapshot.lane].due(snapshot):
+    for task in due(snapshot):
         start_ms = _not_before(snapshot.backlog, task, rest_ms)
         if start_ms <= now_ms:
             ready.append(task)
         else:
             waits.append(start_ms)
-    return Plan(tuple(ready), min(waits, default=None))
+    return Plan(tuple(ready), min((w for w in waits if w < NEVER_MS), default=None))
+
+
+def due(snapshot: Snapshot) -> list[Task]:
+    """All that its lane wants done, whether or not it has to wait."""
+    return LANES[snapshot.lane].due(snapshot)
 
 
 def _not_before(backlog: Backlog, task: Task, rest_ms: int) -> int:

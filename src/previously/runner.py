@@ -50,6 +50,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._looked = asyncio.Condition()
         self._loop: asyncio.Task[None] | None = None
+        self.on_commit: Callable[[ChatRef], None] = lambda _: None
 
     async def start(self) -> None:
         """Take over what a dead process left, then run until `stop`."""
@@ -187,7 +188,7 @@ class Runner:
         """The summary, or None if there is a reason to look again."""
         try:
             draft = await self._engine.run(task)
-            return await self._store.commit(lease, draft)
+            made = await self._store.commit(lease, draft)
         except StaleDraft as error:
             log.info("chat %s: %s", lease.ref.id, error)
         except PlanAnewError:
@@ -196,6 +197,9 @@ class Runner:
             if not isinstance(error, PreviouslyError):
                 log.exception("chat %s: task %s broke", lease.ref.id, task.id)
             await self._postpone(lease, task, error)
+        else:
+            self.on_commit(lease.ref)
+            return made
         return None
 
     async def _postpone(self, lease: Lease, task: Task, error: Exception) -> None:

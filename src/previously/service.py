@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from previously import folding
 from previously.assembler import assemble, before_tail
-from previously.errors import BadInput, Conflict, PreviouslyError, StaleDraft
+from previously.errors import BadInput, Conflict, PreviouslyError, StaleDraft, TaskNotFound
 from previously.lanes.registry import DEFAULT_PRESET, history_lane
 from previously.model import (
     START,
@@ -28,6 +31,7 @@ from previously.model import (
     key,
     total_tokens,
 )
+from previously.planner import NEVER_MS, due
 from previously.settings import BUDGET_MIN, Settings, checked
 from previously.store import Kept, Store
 
@@ -37,6 +41,7 @@ AS_SAID = FoldKey("(as said)")  # nobody ever folds this one
 
 OWNER = "local"  # until tokens name others
 PAGE = 200
+EVENTS_LOOK_EVERY_S = 5.0  # changes made by another process are seen by then
 RENDERED_KEPT = 256  # folds whose text is held in memory
 NAME_CHARS_MAX = 200
 BODY_CHARS_MAX = 4_000_000
@@ -62,6 +67,16 @@ class Place:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """Due work and what became of it so far."""
+
+    id: str
+    kind: str
+    messages: tuple[int, ...]
+    attempt: Attempt | None
+
+
 class Background(Protocol):
     """What works off the tasks, in this process or elsewhere."""
 
@@ -80,6 +95,7 @@ class Service:
         self._background = background
         self._clock_ms = clock_ms
         self._budgets: dict[int, int] = {}
+        self._changes: dict[int, asyncio.Event] = {}
         self._rendered: OrderedDict[tuple[int, FoldKey], tuple[Fold, tuple[Block, ...]]] = (
             OrderedDict()
         )
@@ -220,7 +236,8 @@ class Service:
         return result
 
     def wake(self, ref: ChatRef) -> None:
-        """Tell the background that this chat has changed."""
+        """Tell the background, and whoever listens, that this chat has changed."""
+        self.changed(ref)
         if self._background is not None:
             self._background.wake(ref)
 
@@ -247,6 +264,7 @@ class Service:
         *,
         head_tokens: int = 0,
         pending: Sequence[Message] = (),
+        audience: Collection[str] = (),
         preview: bool = False,
     ) -> Prompt:
         """The next prompt. The fold moves here, and only here; a preview moves nothing.
@@ -255,14 +273,14 @@ class Service:
         """
         if budget_tokens is not None and budget_tokens < BUDGET_MIN:
             raise BadInput(f"a budget has at least {BUDGET_MIN} tokens", field="budget_tokens")
-        snapshot, budget = await self._look(ref, budget_tokens, wide=False)
+        snapshot, budget = await self._look(ref, budget_tokens, audience, wide=False)
         if not snapshot.settings.enabled:
             raw = _with(await self.store.load(ref, AS_SAID, wide=False), pending)
             return assemble(raw, (), budget, head_tokens)
         room = budget - head_tokens - total_tokens([m for m in snapshot.shown if _stands(m)])
         reason = folding.wanted(_with(snapshot, pending), room, self._clock_ms())
         if reason is not None:
-            wide, _ = await self._look(ref, budget_tokens, wide=True)
+            wide, _ = await self._look(ref, budget_tokens, audience, wide=True)
             snapshot = folding.move(_with(wide, pending), room, reason)
             if not preview and not self.store.read_only:
                 await self.store.save_fold(ref, snapshot.fold)
@@ -283,15 +301,16 @@ class Service:
         return blocks
 
     async def _look(
-        self, ref: ChatRef, budget_tokens: int | None, *, wide: bool
+        self, ref: ChatRef, budget_tokens: int | None, audience: Collection[str] = (), *, wide: bool
     ) -> tuple[Snapshot, int]:
         budget = budget_tokens or self._budgets.get(ref.id) or Settings().budget_tokens
-        snapshot = await self.store.load(ref, FoldKey("", budget), wide=wide)
+        key = FoldKey(json.dumps(sorted(audience)) if audience else "", budget)
+        snapshot = await self.store.load(ref, key, wide=wide)
         own = snapshot.settings.budget_tokens
         if budget_tokens is None and own != budget:
             self._budgets[ref.id] = own  # guessed wrong: the settings have another budget
-            return await self._look(ref, None, wide=wide)
-        return snapshot, budget
+            return await self._look(ref, None, audience, wide=wide)
+        return (folding.seen_by(snapshot, audience) if audience else snapshot), budget
 
     async def settle(self, ref: ChatRef, timeout_s: float) -> Settled:
         """Wait until nothing is due; says what failed and waits for another try."""
@@ -300,6 +319,48 @@ class Service:
         done = await self._background.idle(ref, timeout_s)
         waiting = (await self.store.attempts(ref)).values()
         return Settled(done, tuple(waiting))
+
+    async def tasks(self, ref: ChatRef) -> list[TaskState]:
+        """What is due in this chat now, each with what became of it so far."""
+        snapshot = await self.store.load(ref, AS_SAID, wide=True)
+        attempts = await self.store.attempts(ref)
+        return [
+            TaskState(task.id, task.kind, tuple(m.id for m in task.sources), attempts.get(task.id))
+            for task in due(snapshot)
+        ]
+
+    async def retry(self, ref: ChatRef, task_id: str) -> None:
+        """Try a failed task again now."""
+        await self._decide(ref, task_id, "failed", 0)
+
+    async def cancel(self, ref: ChatRef, task_id: str) -> None:
+        """Do not try this task again unless its messages change; they stay as they were said."""
+        await self._decide(ref, task_id, "cancelled", NEVER_MS)
+
+    async def _decide(self, ref: ChatRef, task_id: str, verdict: str, not_before_ms: int) -> None:
+        if not await self.store.decide(ref, task_id, verdict, not_before_ms):
+            raise TaskNotFound(f"the chat {ref.name!r} has no failed task {task_id}")
+        self.wake(ref)
+
+    async def events(self, ref: ChatRef) -> AsyncIterator[int]:
+        """The chat's revision, now and after every change; a slow reader skips to the newest."""
+        seen = -1
+        while True:
+            change = self._changes.setdefault(ref.id, asyncio.Event())
+            rev = (await self.store.work_state(ref)).rev
+            if rev != seen:
+                seen = rev
+                yield rev
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EVENTS_LOOK_EVERY_S):
+                    await change.wait()
+
+    def changed(self, ref: ChatRef) -> None:
+        """Somebody who listens to this chat may look again."""
+        event = self._changes.pop(ref.id, None)
+        if event is not None:
+            event.set()
 
     async def places(self, ref: ChatRef, prompt: Prompt) -> AsyncIterator[Place]:
         """How every message of the chat stands in this prompt, oldest first."""

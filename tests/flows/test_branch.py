@@ -274,7 +274,7 @@ def words(prefix: str) -> set[str]:
 
 @pytest.mark.proves("G-25")
 @pytest.mark.timeout(180)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(STEPS, st.integers(0, 40), st.tuples(STEPS, STEPS))
 def test_whatever_happened_each_chat_shows_only_its_own_texts(
     before: list[tuple[str, int]], at: int, lives: tuple[list[tuple[str, int]], ...]

@@ -199,7 +199,7 @@ class Life(RuleBasedStateMachine):
                 await self.house.service.delete(self.ref, [message])
             return await commit(*args)
 
-        store.commit = late
+        store.commit = late  # pyright: ignore[reportAttributeAccessIssue]
         self.work()
         store.commit = commit
         self.reread()

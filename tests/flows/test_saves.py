@@ -272,7 +272,7 @@ async def life_with_saves(lives: list[list[tuple[str, int]]], order: list[int]) 
 
 @pytest.mark.proves("G-71", "D-01")
 @pytest.mark.timeout(180)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     st.lists(STEPS, min_size=1, max_size=3),
     st.lists(st.integers(0, 9), min_size=1, max_size=4),

@@ -155,6 +155,7 @@ def _insert(conn: sa.Connection, ref: ChatRef, draft: Draft, ordinal: int, now_m
         message_count=len(task.sources),
         created_at_ms=now_ms,
         provenance=json.dumps(dict(draft.provenance), ensure_ascii=False),
+        presence=task.sources[0].presence,
         covers=tuple(m.id for m in task.sources),
     )
     conn.execute(_INSERT, _row(ref, made, json.dumps({"task_id": task.id}), now_ms))
@@ -181,6 +182,7 @@ def _row(ref: ChatRef, made: Summary, cause: str, now_ms: int) -> dict[str, obje
         "edited_by_user": False,
         "pinned": False,
         "provenance": made.provenance,
+        "presence": made.presence,
         "cause": cause,
         "version": 1,
         "created_at": now_ms,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from previously.model import (
 from previously.store import changes, coverage, rows
 from previously.store.positions import place
 from previously.store.rows import M
-from previously.store.schema import message, work
+from previously.store.schema import message, presence, work
 from previously.text.wire import tokens_of
 
 STANDING_MAX = 16  # system messages at the very start that stay outside summarising
@@ -68,6 +69,7 @@ def append(
                 tool_call_id=said.tool_call_id,
                 parts=said.parts,
                 extra=said.extra,
+                presence=presence_of(conn, ref, said.present),
                 state=said.state,
                 pinned=standing,
                 created_at_ms=now_ms,
@@ -75,6 +77,23 @@ def append(
         )
     conn.execute(_INSERT, [_row(ref, m) for m in made])
     return tuple(made)
+
+
+def presence_of(conn: sa.Connection, ref: ChatRef, present: frozenset[str] | None) -> int | None:
+    """The number of a set of people in this chat; None for everybody."""
+    if present is None:
+        return None
+    members = json.dumps(sorted(present), ensure_ascii=False)
+    mine = presence.c.chat_id == ref.id
+    known = sa.select(presence.c.id).where(mine, presence.c.members == members)
+    found = conn.execute(known).scalar()
+    if found is not None:
+        return found
+    count = sa.select(sa.func.count()).select_from(presence).where(mine)
+    number = conn.execute(count).scalar_one() + 1
+    row = {"chat_id": ref.id, "id": number, "members": members}
+    conn.execute(sa.insert(presence), row)
+    return number
 
 
 def insert(
@@ -118,6 +137,7 @@ def _row(ref: ChatRef, m: Message) -> dict[str, object]:
         "tool_call_id": m.tool_call_id,
         "parts": m.parts,
         "extra": m.extra,
+        "presence": m.presence,
         "excluded": m.excluded,
         "pinned": m.pinned,
         "variant": m.variant,

@@ -21,7 +21,7 @@ MESSAGE_COLUMNS = (
 SUMMARY_COLUMNS = (
     S.id, S.lane, S.kind, S.level, S.ordinal, S.text, S.tokens, S.hash, S.first_pos, S.last_pos,
     S.message_count, S.status, S.valid, S.covered_by, S.edited_by_user, S.pinned, S.created_at,
-    S.provenance,
+    S.provenance, S.presence,
 )  # fmt: skip
 
 # The part of `Message.eligible` that a database can say; what it finds is held to the whole rule.

@@ -5,6 +5,7 @@ Every read is bounded: the tail from the fold on, a page of uncovered messages, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,17 @@ from previously.model import (
 from previously.store import rows
 from previously.store.intents import open_intents, rebuilds
 from previously.store.rows import ELIGIBLE, M, S
-from previously.store.schema import chat, fold, hole, lane_state, message, setting, summary, work
+from previously.store.schema import (
+    chat,
+    fold,
+    hole,
+    lane_state,
+    message,
+    presence,
+    setting,
+    summary,
+    work,
+)
 from previously.store.work import attempts
 
 UNCOVERED_MAX = 64
@@ -52,6 +63,7 @@ class Read:
     tail: tuple[Message, ...]
     tail_cut: bool
     shown: tuple[Message | Summary, ...]
+    presences: dict[int, frozenset[str]]
     backlog: Backlog | None
 
 
@@ -151,6 +163,7 @@ def read(
         tail=tail[:tail_max][::-1],
         tail_cut=len(tail) > tail_max,
         shown=shown,
+        presences=_presences(conn, ref) if fold_key.audience.startswith("[") else {},
         backlog=_backlog(conn, ref, head.lane, covered_to, covers_max) if wide else None,
     )
 
@@ -169,6 +182,11 @@ def _fold(ref: ChatRef, fold_key: FoldKey, head: Any) -> Fold:
         reason=head.reason,
         stale=head.stale,
     )
+
+
+def _presences(conn: sa.Connection, ref: ChatRef) -> dict[int, frozenset[str]]:
+    query = sa.select(presence.c.id, presence.c.members).where(presence.c.chat_id == ref.id)
+    return {row.id: frozenset(json.loads(row.members)) for row in conn.execute(query)}
 
 
 def resolve(

@@ -217,6 +217,7 @@ class SqlStore:
             tail=read.tail,
             tail_cut=read.tail_cut,
             shown=read.shown,
+            presences=read.presences,
             backlog=read.backlog,
         )
 
@@ -254,6 +255,9 @@ class SqlStore:
 
     async def attempts(self, ref: ChatRef) -> dict[str, Attempt]:
         return await self._db.read(work.attempts, ref)
+
+    async def decide(self, ref: ChatRef, task_id: str, verdict: str, not_before_ms: int) -> bool:
+        return await self._db.write(work.decide, ref, task_id, verdict, not_before_ms)
 
     async def claim(self, ref: ChatRef, worker: str, lease_ms: int) -> Lease | None:
         return await self._db.write(work.claim, ref, worker, self._clock_ms(), lease_ms)

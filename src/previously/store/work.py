@@ -205,6 +205,16 @@ def record_attempt(conn: sa.Connection, lease: Lease, made: Attempt, now_ms: int
     )
 
 
+def decide(
+    conn: sa.Connection, ref: ChatRef, task_id: str, verdict: str, not_before_ms: int
+) -> bool:
+    """A user's word on a task that has failed; False if there is no such task any more."""
+    mine = sa.update(attempt).where(A.chat_id == ref.id, A.task_id == task_id)
+    done = conn.execute(mine.values(verdict=verdict, not_before=not_before_ms))
+    conn.execute(sa.update(work).where(W.chat_id == ref.id).values(rev=W.rev + 1))
+    return done.rowcount == 1
+
+
 def _forget(conn: sa.Connection, ref: ChatRef, task_id: str) -> None:
     conn.execute(_FORGET, {"chat": ref.id, "task": task_id})
 

@@ -56,6 +56,9 @@ def turns(messages: Sequence[Message]) -> tuple[list[tuple[Message, ...]], tuple
     closed: list[tuple[Message, ...]] = []
     current: list[Message] = []
     for group in groups(messages):
+        if current and current[-1].presence != group[0].presence:
+            closed.append(tuple(current))  # who was not there must not learn of it from a summary
+            current = []
         current.extend(group)
         if _closes(current, group):
             closed.append(tuple(current))
