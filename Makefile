@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check bench eval eval-kit chaos status lock clean
+.PHONY: help run test test-fast check bench eval eval-kit chaos faults status lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -47,6 +47,9 @@ eval-kit:
 
 chaos: $(DEV_STAMP) ## kill -9 under random changes for 20 seconds, then check everything
 	$(BIN)/python tools/chaos.py $(ARGS)
+
+faults: $(DEV_STAMP) ## plant known faults and expect the tests to notice each
+	$(BIN)/python tools/faults.py $(ARGS)
 
 status: $(DEV_STAMP) ## renew docs/requirements-status.md from the tests
 	$(BIN)/python tools/requirements_status.py

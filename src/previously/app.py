@@ -142,9 +142,9 @@ async def build(
     clock: Callable[[], int] = clock_ms,
 ) -> House:
     """Open a memory: database, background work, use cases."""
-    database = _open(path, read_only=read_only)
     base = {**_usable_environment(), **checked(settings or {})}
-    store = SqlStore(database, clock, base)
+    given = {name: value for name, value in base.items() if value is not None}
+    store = SqlStore(_open(path, read_only=read_only), clock, given)
     if not read_only:
         await store.remove_unfinished()  # the file's lock proves that nobody is building them
     runner = None

@@ -101,6 +101,9 @@ def checked(changes: Mapping[str, Any]) -> dict[str, Any]:
     for name, raw in changes.items():
         if name not in known:
             raise BadInput(f"unknown setting {name!r}; known: {', '.join(known)}", field=name)
+        if raw is None:  # back to what stands below
+            result[name] = None
+            continue
         try:
             result[name] = known[name]["coerce"](raw)
         except (TypeError, ValueError, OverflowError) as error:

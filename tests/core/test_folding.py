@@ -237,3 +237,10 @@ def test_the_next_task_starts_from_what_the_last_one_made():
     assert second.sources == said[2:4]
     assert second.context == (made.text,)
     assert after.covered_to == said[1].pos
+
+
+@pytest.mark.proves("G-107", "I1")
+def test_a_turn_that_is_not_confirmed_yet_stays_in_the_tail():
+    said = talk(40, state="candidate")
+    moved = folding.move(snapshot(said), 4_000, folding.FIRST)
+    assert moved.tail == said

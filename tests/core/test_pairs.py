@@ -65,9 +65,13 @@ def test_talk_without_tools_is_not_looked_at_twice():
     assert paired(blocks) == (blocks, ())
 
 
+def calling(ids: list[str]) -> Block:
+    return call(*ids)
+
+
 pieces = st.one_of(
     st.builds(block, st.sampled_from(["user", "assistant", "system"])),
-    st.builds(lambda ids: call(*ids), st.lists(st.sampled_from("abc"), unique=True, min_size=1)),
+    st.builds(calling, st.lists(st.sampled_from("abc"), unique=True, min_size=1)),
     st.builds(result, st.sampled_from("abc")),
 )
 

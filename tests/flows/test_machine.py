@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 from previously import app
 from previously.engine import Engine
 from previously.errors import ModelUnavailable
-from previously.model import Ask, ChatRef, Message, NewMessage, Prompt
+from previously.model import START, Ask, ChatRef, Message, NewMessage, Prompt, Summary
 from previously.runner import Runner
 from previously.service import Place
 from previously.store import coverage
@@ -180,6 +180,35 @@ class Life(RuleBasedStateMachine):
         """All that is due, as if somebody waited for it."""
         self.runner._hurried.add(self.ref.id)
         self.run(self.runner.reconcile(self.ref))
+
+    @rule(which=st.integers(0, 20))
+    def edit_note(self, which: int) -> None:
+        ready = [s for s in self.notes() if s.status == "ready"]
+        if ready:
+            note = ready[which % len(ready)]
+            self.run(self.house.service.edit_summary(self.ref, note.id, "words of my own"))
+
+    @rule(which=st.integers(0, 20))
+    def restore_note(self, which: int) -> None:
+        others = [s for s in self.notes() if s.status in ("superseded", "proposed")]
+        if others:
+            note = others[which % len(others)]
+            self.run(self.house.service.restore_summary(self.ref, note.id))
+
+    @rule(message=messages)
+    def rebuild(self, message: int) -> None:
+        pos = next((m.pos for m in self.page() if m.id == message), START)
+        self.run(self.house.service.rebuild(self.ref, pos))
+
+    @rule()
+    def run_now(self) -> None:
+        self.run(self.house.service.run_now(self.ref))
+
+    def notes(self) -> list[Summary]:
+        async def read() -> list[Summary]:
+            return [s async for s in self.house.service.summaries(self.ref)]
+
+        return self.run(read())
 
     @rule(on=st.booleans())
     def recalculate(self, on: bool) -> None:

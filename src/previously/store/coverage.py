@@ -12,6 +12,7 @@ listed in `hole`; everything after it is uncovered.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -70,7 +71,7 @@ _BEFORE = (
     .limit(1)
 )
 _AFTER = (
-    sa.select(M.id)
+    sa.select(M.id, M.pos)
     .where(M.chat_id == _CHAT, M.pos > sa.bindparam("at_pos"), ELIGIBLE)
     .order_by(M.pos)
     .limit(1)
@@ -112,6 +113,9 @@ _STALE = (
 )
 _REACH = sa.select(sa.func.max(lane_state.c.covered_to)).where(lane_state.c.chat_id == _CHAT)
 _PURGE_PAID = sa.delete(llm_result).where(llm_result.c.chat_id == _CHAT)
+
+
+_END = -START
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +166,28 @@ def refresh(
     """Make coverage true again after these messages changed, at these old and new positions."""
     positions = sorted(set(positions))
     near = set(ids)
-    for pos in positions:
-        for query in (_BEFORE, _AFTER):
-            neighbour = conn.execute(query, {"chat": ref.id, "at_pos": pos}).scalar()
-            if neighbour is not None:
-                near.add(neighbour)
+    near |= _neighbours(conn, ref, positions)
     touched = positions[:1]
     for lane, covered_to in conn.execute(_LANES, {"chat": ref.id}).all():
         touched += _refresh_lane(conn, ref, lane, covered_to, near, now_ms)
     if touched:
         conn.execute(_STALE, {"chat": ref.id, "changed_at": min(touched)})
     conn.execute(_PURGE_PAID, {"chat": ref.id})
+
+
+def _neighbours(conn: sa.Connection, ref: ChatRef, positions: Sequence[int]) -> set[int]:
+    """The eligible messages next to these positions. Positions in one gap share them."""
+    found: set[int] = set()
+    looked_to = START
+    for pos in positions:
+        if pos < looked_to:
+            continue
+        at = {"chat": ref.id, "at_pos": pos}
+        before = conn.execute(_BEFORE, at).scalar()
+        after = conn.execute(_AFTER, at).one_or_none()
+        found |= {i for i in (before, after.id if after else None) if i is not None}
+        looked_to = after.pos if after else _END
+    return found
 
 
 def reaches(conn: sa.Connection, ref: ChatRef, pos: int) -> bool:
@@ -238,15 +253,14 @@ def _between(
 def _write_states(
     conn: sa.Connection, leaves: Sequence[Leaf], valid: Mapping[int, tuple[int, int]]
 ) -> set[int]:
-    """Store what changed; the leaves whose validity did."""
+    """Store what changed; the leaves whose validity or place did."""
     flipped: set[int] = set()
     if not leaves:
         return flipped
     for row in conn.execute(_STATE_OF, {"ids": [leaf.id for leaf in leaves]}).all():
         first, last = valid.get(row.id, (row.first_pos, row.last_pos))
-        if row.valid != (row.id in valid):
-            flipped.add(row.id)
         if row.valid != (row.id in valid) or (first, last) != (row.first_pos, row.last_pos):
+            flipped.add(row.id)
             values = {"now_valid": row.id in valid, "now_first": first, "now_last": last}
             conn.execute(_SET_STATE, {"of_id": row.id, **values})
     return flipped
@@ -287,11 +301,14 @@ def _refresh_level(conn: sa.Connection, parents: set[int]) -> set[int]:
     for row in conn.execute(_STATE_OF, {"ids": list(parents)}).all():
         mine = children[row.id]
         now_valid = all(good for _, good, _, _ in mine)
-        ends = {"now_first": min(c[2] for c in mine), "now_last": max(c[3] for c in mine)}
+        first, last = min(c[2] for c in mine), max(c[3] for c in mine)
+        if now_valid == row.valid and (first, last) == (row.first_pos, row.last_pos):
+            continue
+        ends = {"now_first": first, "now_last": last}
         conn.execute(_SET_STATE, {"of_id": row.id, "now_valid": now_valid, **ends})
+        flipped.add(row.id)
         if now_valid == row.valid:
             continue
-        flipped.add(row.id)
         conn.execute(_UNCOVER, {"by_id": row.id})
         if now_valid:
             conn.execute(_COVER, [{"of_id": c[0], "by_id": row.id} for c in mine])
@@ -343,18 +360,18 @@ class Derived:
     holes: frozenset[int]
     valid: frozenset[int]  # summaries of every level
     covered_by: frozenset[tuple[int, int]]  # (child, parent)
-    spans: frozenset[tuple[int, int, int]]  # (valid leaf, first, last position)
+    spans: frozenset[tuple[int, int, int]]  # (valid summary, first, last position)
 
 
 def recompute(conn: sa.Connection, ref: ChatRef, lane: str) -> Derived:
     """The derivation from scratch: linear in the chat, for tests and repairs."""
     everything = _all_messages(conn, ref)
-    eligible = [m.pos for m in everything.values() if m.eligible]
+    eligible = sorted(m.pos for m in everything.values() if m.eligible)
     leaves, uppers = _all_summaries(conn, ref, lane)
     counts = {leaf.id: _count(leaf, everything, eligible) for leaf in leaves}
     ends = accepted(leaves, everything, counts)
     covered = {t for leaf in leaves if leaf.id in ends for t, _ in leaf.targets}
-    valid, covered_by = _climb(conn, set(ends), uppers)
+    covered_by = _climb(conn, ends, uppers)
     covered_to = _covered_to(conn, ref, lane)
     holes = {
         m.id
@@ -363,7 +380,7 @@ def recompute(conn: sa.Connection, ref: ChatRef, lane: str) -> Derived:
     }
     return Derived(
         frozenset(holes),
-        frozenset(valid),
+        frozenset(ends),
         frozenset(covered_by),
         frozenset((i, first, last) for i, (first, last) in ends.items()),
     )
@@ -385,20 +402,24 @@ def _all_summaries(
 
 def _count(leaf: Leaf, messages: Mapping[int, Message], eligible: Sequence[int]) -> int:
     ends = [messages[t].pos for t, _ in (leaf.targets[0], leaf.targets[-1]) if t in messages]
-    return sum(min(ends) <= pos <= max(ends) for pos in eligible) if ends else 0
+    if not ends:
+        return 0
+    return bisect_right(eligible, max(ends)) - bisect_left(eligible, min(ends))
 
 
 def _climb(
-    conn: sa.Connection, valid: set[int], uppers: Mapping[int, int]
-) -> tuple[set[int], set[tuple[int, int]]]:
+    conn: sa.Connection, ends: dict[int, tuple[int, int]], uppers: Mapping[int, int]
+) -> set[tuple[int, int]]:
+    """Add the summaries above the valid leaves that are valid too; who is under whom."""
     hash_of = {r.id: r.hash for r in conn.execute(sa.select(S.id, S.hash))}
     covered_by: set[tuple[int, int]] = set()
     for upper in uppers:  # lower levels first
         links = _read_leaves(conn, [upper])[0].targets
-        if all(t in valid and hash_of[t] == h for t, h in links):
-            valid.add(upper)
+        if all(t in ends and hash_of[t] == h for t, h in links):
+            spans = [ends[t] for t, _ in links]
+            ends[upper] = (min(first for first, _ in spans), max(last for _, last in spans))
             covered_by |= {(t, upper) for t, _ in links}
-    return valid, covered_by
+    return covered_by
 
 
 def _covered_to(conn: sa.Connection, ref: ChatRef, lane: str) -> int:
@@ -415,7 +436,7 @@ def stored(conn: sa.Connection, ref: ChatRef, lane: str) -> Derived:
     holes = sa.select(hole.c.message_id).where(hole.c.chat_id == ref.id, hole.c.lane == lane)
     valid = sa.select(S.id).where(mine, S.valid.is_(True))
     parents = sa.select(S.id, S.covered_by).where(mine, S.covered_by.is_not(None))
-    spans = sa.select(S.id, S.first_pos, S.last_pos).where(mine, S.valid.is_(True), S.level == 0)
+    spans = sa.select(S.id, S.first_pos, S.last_pos).where(mine, S.valid.is_(True))
     return Derived(
         frozenset(conn.execute(holes).scalars()),
         frozenset(conn.execute(valid).scalars()),

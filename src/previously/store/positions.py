@@ -59,7 +59,8 @@ def renumber(conn: sa.Connection, ref: ChatRef) -> None:
     conn.execute(
         sa.update(work).where(work.c.chat_id == ref.id).values(last_pos=(len(old) + 1) * POS_GAP)
     )
-    moves = sa.and_(message_revision.c.chat_id == ref.id, message_revision.c.change == "move")
+    placed = message_revision.c.change.in_(("move", "restore"))
+    moves = sa.and_(message_revision.c.chat_id == ref.id, placed)
     conn.execute(sa.update(message_revision).where(moves).values(undone=True))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
 from previously.errors import ReadOnly, StoreUnavailable
@@ -63,8 +63,9 @@ def _engine(path: Path, *, read_only: bool) -> sa.Engine:
 
 def _as_ours(error: BaseException) -> BaseException:
     """Disk full and I/O errors become something a caller can wait for."""
-    if isinstance(error, OperationalError | sqlite3.OperationalError):
-        cause = error.orig if isinstance(error, OperationalError) else error
+    cause = error.orig if isinstance(error, DatabaseError) else error
+    # The driver raises the bare class for a file that is damaged or no database at all.
+    if isinstance(cause, sqlite3.OperationalError) or type(cause) is sqlite3.DatabaseError:
         wrapped = StoreUnavailable(f"the database did not take the change: {cause}")
         wrapped.__cause__ = error
         return wrapped
@@ -83,9 +84,9 @@ class SqliteDatabase:
         if not read_only:
             try:
                 upgrade(_engine(path, read_only=False))
-            except BaseException:
+            except BaseException as error:
                 self._release()
-                raise
+                raise _as_ours(error) from error
         self._threads = [_thread("read", self._read_loop) for _ in range(READERS)]
         if not read_only:
             self._threads.append(_thread("write", self._write_loop))
@@ -195,7 +196,7 @@ def _run_in_savepoint(connection: sa.Connection, raw: sqlite3.Connection, job: _
         job.result = job.run(connection)
     except Exception as error:
         if not raw.in_transaction:  # a full disk undoes the whole group, not only this job
-            cause = error.orig if isinstance(error, OperationalError) else error
+            cause = error.orig if isinstance(error, DatabaseError) else error
             raise sqlite3.OperationalError(str(cause)) from error
         raw.execute("ROLLBACK TO job")
         job.error = _as_ours(error)

@@ -1,0 +1,273 @@
+"""Plant known faults, one at a time, and expect the tests to notice each of them.
+
+    python tools/faults.py [NAME…]      with names: only those
+
+Each fault is planted in a copy of the tree; the working tree is never touched. `tests/README.md`
+lists them by the invariant they break.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TIMEOUT_S = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One wrong line, and the tests that must go red for it."""
+
+    name: str
+    breaks: str
+    file: str
+    right: str
+    wrong: str
+    tests: str
+
+
+FAULTS = (
+    Fault(
+        "holes-forgotten-in-fold",
+        "I1",
+        "folding.py",
+        "chosen += [m for m in run if from_pos <= m.pos < tail_pos]",
+        "pass",
+        "tests/core/test_folding.py",
+    ),
+    Fault(
+        "waiting-messages-leave-the-tail",
+        "I1",
+        "folding.py",
+        "tail_pos = min(tail_pos, _first_waiting(snapshot, tail_pos))",
+        "pass",
+        "tests/core/test_folding.py",
+    ),
+    Fault(
+        "candidates-leave-the-tail",
+        "I1",
+        "folding.py",
+        "message.eligible or message.state == State.CANDIDATE",
+        "message.eligible",
+        "tests/core/test_folding.py",
+    ),
+    Fault(
+        "skipped-turns-are-no-holes",
+        "I1",
+        "store/leaves.py",
+        "coverage.open_holes(conn, ref, lane, [m.id for m in skipped], now_ms)",
+        "pass",
+        "tests/store/test_contract.py",
+    ),
+    Fault(
+        "invalid-leaves-open-no-holes",
+        "I1",
+        "store/coverage.py",
+        "open_holes(conn, ref, lane, wanted - have, now_ms)",
+        "pass",
+        "tests/flows/test_changes.py",
+    ),
+    Fault(
+        "overlapping-leaves-both-stand",
+        "I2",
+        "store/coverage.py",
+        "if taken.isdisjoint(ids):",
+        "if True:",
+        "tests/flows/test_changes.py",
+    ),
+    Fault(
+        "a-cover-reaches-into-the-tail",
+        "I2",
+        "folding.py",
+        "tail_pos = _whole_covers(covers, tail_pos)",
+        "covers = [replace(c, last_pos=c.first_pos) for c in covers]",
+        "tests/core/test_folding.py",
+    ),
+    Fault(
+        "an-insertion-inside-a-leaf-goes-unnoticed",
+        "I2",
+        "store/coverage.py",
+        "same and ordered and between[leaf.id] == len(here)",
+        "same and ordered",
+        "tests/flows/test_changes.py",
+    ),
+    Fault(
+        "an-empty-answer-is-a-summary",
+        "I3",
+        "lanes/volumes.py",
+        "if not text:",
+        "if text is None:",
+        "tests/flows/test_story.py",
+    ),
+    Fault(
+        "a-cut-off-answer-is-a-summary",
+        "I3",
+        "lanes/volumes.py",
+        'if reply.finish == "length":',
+        'if reply.finish == "never":',
+        "tests/flows/test_story.py",
+    ),
+    Fault(
+        "hashes-are-not-compared",
+        "I4",
+        "store/coverage.py",
+        "return same and ordered",
+        "return ordered",
+        "tests/flows/test_changes.py",
+    ),
+    Fault(
+        "a-draft-is-not-compared-with-what-is-stored",
+        "I4",
+        "store/leaves.py",
+        "    _refuse_changed(conn, ref, draft)\n",
+        "",
+        "tests/store/test_contract.py",
+    ),
+    Fault(
+        "a-lease-keeps-nobody-out",
+        "I5",
+        "store/work.py",
+        ".where(W.chat_id == _CHAT, _FREE)",
+        ".where(W.chat_id == _CHAT)",
+        "tests/store/test_contract.py",
+    ),
+    Fault(
+        "a-failed-transaction-is-kept",
+        "I6",
+        "store/sqlite.py",
+        'raw.execute("ROLLBACK TO job")',
+        "pass",
+        "tests/store/test_contract.py",
+    ),
+    Fault(
+        "summarising-marks-messages",
+        "I7",
+        "store/leaves.py",
+        "    _link(conn, made.id, sources)\n",
+        "    _link(conn, made.id, sources)\n"
+        "    conn.execute(sa.update(M.id.table).values(version=M.version + 1))\n",
+        "tests/flows/test_story.py",
+    ),
+    Fault(
+        "the-budget-is-not-kept",
+        "I9",
+        "assembler.py",
+        "while total_tokens(before) + _size(tail) > room and",
+        "while False and",
+        "tests/core/test_folding.py",
+    ),
+    Fault(
+        "the-order-depends-on-memory-addresses",
+        "I10",
+        "folding.py",
+        "return sorted(chosen, key=_first_pos)",
+        "return sorted(chosen, key=lambda x: id(x) * 2654435761 % 4294967296)",
+        "tests/core/test_folding.py",
+    ),
+    Fault(
+        "switching-off-changes-nothing",
+        "I12",
+        "service.py",
+        "if not snapshot.settings.enabled:",
+        "if False:",
+        "tests/flows/test_changes.py",
+    ),
+    Fault(
+        "a-block-is-moved",
+        "prefix",
+        "assembler.py",
+        "(*before, *(b for group in tail for b in group), *pending)",
+        "(*(b for group in tail for b in group), *before, *pending)",
+        "tests/flows/test_story.py",
+    ),
+    Fault(
+        "an-edit-does-not-move-the-fold",
+        "G-24",
+        "store/coverage.py",
+        '        conn.execute(_STALE, {"chat": ref.id, "changed_at": min(touched)})',
+        "        pass",
+        "tests/flows/test_changes.py",
+    ),
+    Fault(
+        "answers-without-use-are-kept",
+        "G-66",
+        "engine.py",
+        "await self._paid.forget_paid(task.chat, ask.hash)",
+        "pass",
+        "tests/flows/test_scenarios.py",
+    ),
+    Fault(
+        "what-a-user-wrote-is-overwritten",
+        "G-27",
+        "store/leaves.py",
+        "if revisions.rivals(conn, ref, made):",
+        "if False:",
+        "tests/flows/test_revisions.py",
+    ),
+    Fault(
+        "a-scene-leaks-to-the-absent",
+        "presence",
+        "text/turns.py",
+        "if current and current[-1].presence != group[0].presence:",
+        "if False:",
+        "tests/flows/test_presence.py",
+    ),
+)
+
+
+def plant(fault: Fault, tree: Path) -> None:
+    """Write the wrong line into a copy of the tree."""
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, tree / name)
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    path = tree / "src" / "previously" / fault.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(fault.right) != 1:
+        sys.exit(f"{fault.name}: the right line stands {text.count(fault.right)} times; mend me")
+    path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
+
+
+def goes_red(fault: Fault) -> bool:
+    """Whether the tests notice."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        plant(fault, tree)
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", *fault.tests.split()]
+        environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+        done = subprocess.run(
+            command,
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    if done.returncode not in (0, 1, 2):  # 2: stopped at the first failure
+        sys.exit(f"{fault.name}: pytest broke\n{done.stdout.decode()[-2000:]}")
+    return done.returncode != 0
+
+
+def main() -> int:
+    """One line per fault; 1 if any goes unnoticed."""
+    chosen = [f for f in FAULTS if not sys.argv[1:] or f.name in sys.argv[1:]]
+    missed = 0
+    for fault in chosen:
+        start = time.monotonic()
+        red = goes_red(fault)
+        missed += not red
+        word = "noticed" if red else "MISSED "
+        took_s = time.monotonic() - start
+        print(f"{word} {took_s:5.1f} s  {fault.breaks:8} {fault.name}", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} faults noticed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
