@@ -48,7 +48,12 @@ class Engine:
             draft = await self._second_try(task, first, ask)
         return replace(
             draft,
-            provenance={**draft.provenance, "profile": self._llm.name, "request": ask.hash},
+            provenance={
+                **draft.provenance,
+                "profile": self._llm.name,
+                "request": ask.hash,
+                "paid": self._llm.costs,
+            },
         )
 
     async def _second_try(self, task: Task, first: Ask, again: Ask) -> Draft:

@@ -313,6 +313,7 @@ class Backlog:
     """What planning and folding need beyond the tail."""
 
     uncovered: Uncovered = field(default_factory=Uncovered)
+    uncovered_cut: bool = False  # there are more than were loaded
     open_since: Mapping[int, int] = field(default_factory=dict[int, int])  # of holes, in ms
     covers: tuple[Summary, ...] = ()  # valid, not under another valid one; oldest first, capped
     from_pos: int = START  # where the caps cut: of what stands before this, not all was loaded

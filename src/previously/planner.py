@@ -40,6 +40,15 @@ def due(snapshot: Snapshot) -> list[Task]:
     return LANES[snapshot.lane].due(snapshot)
 
 
+def forgotten(snapshot: Snapshot) -> tuple[str, ...]:
+    """Attempts at tasks that are no longer due. None while only a part of what is due was read."""
+    assert snapshot.backlog is not None
+    if not snapshot.backlog.attempts or snapshot.backlog.uncovered_cut:
+        return ()
+    wanted = {task.id for task in due(snapshot)}
+    return tuple(t for t in snapshot.backlog.attempts if t not in wanted)
+
+
 def _not_before(backlog: Backlog, task: Task, rest_ms: int) -> int:
     attempt = backlog.attempts.get(task.id)
     edited = max((backlog.open_since.get(m.id, 0) for m in task.sources), default=0)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from previously.engine import Engine
 from previously.errors import PlanAnewError, PreviouslyError, RetryError, StaleDraft
 from previously.model import Attempt, ChatRef, FoldKey, Lease, Snapshot, Summary, Task
-from previously.planner import REST_MS, Plan, advance, plan
+from previously.planner import REST_MS, Plan, advance, forgotten, plan
 from previously.store import Store
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class Runner:
         snapshot = await self._load(ref)
         decided = plan(snapshot, await self._store.now_ms(), rest_ms)
         assert snapshot.backlog is not None
-        if not decided.ready and not snapshot.backlog.intents:
+        if not decided.ready and not snapshot.backlog.intents and not forgotten(snapshot):
             state = await self._store.work_state(ref)
             if state.due_at_ms == decided.next_ms:
                 self._seen[ref.id] = snapshot.rev
@@ -161,6 +161,8 @@ class Runner:
             with contextlib.suppress(PreviouslyError):
                 await self._store.release(lease)
             raise
+        if gone := forgotten(snapshot):
+            await self._store.forget_attempts(ref, gone)
         done = () if decided.next_ms else tuple(i.id for i in snapshot.backlog.intents)
         await self._store.finish(lease, snapshot.rev, decided.next_ms, done)
 

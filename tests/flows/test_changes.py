@@ -288,6 +288,23 @@ async def test_an_edit_of_something_that_changed_meanwhile_is_refused(chat: Chat
     assert other.body == "first."
 
 
+async def test_a_message_can_only_be_changed_through_its_own_chat(chat: Chat, memory: Memory):
+    mine = (await said(chat))[3]
+    other = await memory.chat("other")
+    await other.append("user", "hello")
+    for change in (
+        other.edit(mine, "stolen"),
+        other.delete(mine),
+        other.swipe(mine, "stolen"),
+        other.move(mine, before=None),
+        other.insert("user", "stolen", before=mine),
+    ):
+        with pytest.raises(MessageNotFound):
+            await change
+    assert (await said(chat))[3] == mine
+    assert [m.body for m in await said(other)] == ["hello"]
+
+
 async def test_a_change_that_changes_nothing_leaves_no_trace(chat: Chat, memory: Memory):
     message = (await said(chat))[3]
     await chat.edit(message, message.body)

@@ -59,7 +59,8 @@ def draft(chat: Chat, sources: list[Message], text: str = "a note", paid: int = 
         language="en",
         uncovered=Uncovered((tuple(sources),)),
     )
-    return Draft(task, text, 2, {"model": "m", "profile": "p"}, Usage(paid, paid))
+    provenance = {"model": "m", "profile": "p", "paid": paid > 0}
+    return Draft(task, text, 2, provenance, Usage(paid, paid))
 
 
 async def agrees(database: Database, chat: Chat) -> None:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import BindParameter
 
 from previously.errors import BadInput, ChatNotFound, Conflict, MessageNotFound
-from previously.model import ChatRef, Message, NewMessage, State
+from previously.model import BIRTH_BITS, ChatRef, Message, NewMessage, State
 from previously.store import coverage, rows
 from previously.store.positions import place
 from previously.store.rows import M
@@ -27,9 +27,7 @@ _R, _V = message_revision.c, variant.c
 _TAKE_REV = (
     sa.update(work).where(work.c.chat_id == _CHAT).values(rev=work.c.rev + 1).returning(work.c.rev)
 )
-_BY_ID = sa.select(*rows.MESSAGE_COLUMNS).where(
-    M.chat_id == _CHAT, M.id.in_(sa.bindparam("ids", expanding=True))
-)
+_BY_ID = sa.select(*rows.MESSAGE_COLUMNS).where(M.id.in_(sa.bindparam("ids", expanding=True)))
 _LAST_CHANGE = (
     sa.select(sa.func.max(_R.rev))
     .where(_R.chat_id == _CHAT, _R.undone.is_(False))
@@ -68,9 +66,8 @@ def take_rev(conn: sa.Connection, ref: ChatRef) -> int:
 
 def find(conn: sa.Connection, ref: ChatRef, ids: Sequence[int]) -> dict[int, Message]:
     """These messages of this chat, or `MessageNotFound`."""
-    found = {
-        m.id: m for m in rows.messages(conn.execute(_BY_ID, {"chat": ref.id, "ids": list(ids)}))
-    }
+    mine = [i for i in ids if i >> BIRTH_BITS == ref.id]  # a key names its chat
+    found = {m.id: m for m in rows.messages(conn.execute(_BY_ID, {"ids": mine}))}
     missing = [i for i in ids if i not in found]
     if missing:
         raise MessageNotFound(f"the chat {ref.name!r} has no message {missing[0]}")

@@ -20,7 +20,7 @@ from itertools import pairwise
 import sqlalchemy as sa
 from sqlalchemy import BindParameter
 
-from previously.model import START, ChatRef, Message, SummaryStatus
+from previously.model import BIRTH_BITS, START, ChatRef, Message, SummaryStatus
 from previously.store import rows
 from previously.store.rows import ELIGIBLE, M, S
 from previously.store.schema import fold, hole, lane_state, link, llm_result, summary
@@ -31,7 +31,8 @@ _IDS: BindParameter[int] = sa.bindparam("ids", expanding=True)
 _READY = S.status == SummaryStatus.READY.value
 
 # Statements are built once: building one costs more than running it.
-_BY_ID = sa.select(*rows.MESSAGE_COLUMNS).where(M.chat_id == _CHAT, M.id.in_(_IDS)).order_by(M.pos)
+# By key alone: with the chat named too, SQLite walks the whole chat in order.
+_BY_ID = sa.select(*rows.MESSAGE_COLUMNS).where(M.id.in_(_IDS))
 _LEAVES_OF = (
     sa.select(S.id)
     .join(link, link.c.summary_id == S.id)
@@ -98,7 +99,11 @@ _CHILDREN = (
 _COVER = (
     sa.update(summary).where(S.id == sa.bindparam("of_id")).values(covered_by=sa.bindparam("by_id"))
 )
-_UNCOVER = sa.update(summary).where(S.covered_by == sa.bindparam("by_id")).values(covered_by=None)
+_UNCOVER = (
+    sa.update(summary)
+    .where(S.covered_by == sa.bindparam("by_id"), S.covered_by.is_not(None))
+    .values(covered_by=None)
+)
 _INSERT_HOLE = sa.insert(hole)
 _HOLES_OF = sa.select(hole.c.message_id).where(
     hole.c.chat_id == _CHAT, hole.c.lane == _LANE, hole.c.message_id.in_(_IDS)
@@ -236,7 +241,8 @@ def _read_leaves(conn: sa.Connection, ids: Sequence[int]) -> list[Leaf]:
 
 
 def _messages(conn: sa.Connection, ref: ChatRef, ids: Iterable[int]) -> tuple[Message, ...]:
-    return rows.messages(conn.execute(_BY_ID, {"chat": ref.id, "ids": list(ids)}))
+    mine = [i for i in ids if i >> BIRTH_BITS == ref.id]
+    return rows.messages(conn.execute(_BY_ID, {"ids": mine}))
 
 
 def _between(

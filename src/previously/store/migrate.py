@@ -41,4 +41,11 @@ def upgrade(engine: sa.Engine) -> None:
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        # All of it or nothing: a process that dies here must leave a file that opens again.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        try:
+            command.upgrade(config, "head")
+        except BaseException:
+            connection.exec_driver_sql("ROLLBACK")
+            raise
+        connection.exec_driver_sql("COMMIT")

@@ -181,6 +181,12 @@ summary = sa.Table(
 _LIVE = sa.and_(
     summary.c.status == "ready", summary.c.valid.is_(True), summary.c.covered_by.is_(None)
 )
+sa.Index(
+    "ix_summary_covered_by",
+    summary.c.covered_by,
+    sqlite_where=summary.c.covered_by.is_not(None),
+    postgresql_where=summary.c.covered_by.is_not(None),
+)
 sa.Index(  # the covers a prompt may show, however many lie archived beneath them
     "ix_summary_live",
     summary.c.chat_id,

@@ -223,6 +223,7 @@ def _backlog(
     wishes = open_intents(conn, ref)
     return Backlog(
         uncovered=Uncovered(tuple(tuple(run) for run in (*holes.runs, after) if run)),
+        uncovered_cut=holes.cut_pos != START or len(after) == UNCOVERED_MAX,
         open_since=holes.since,
         proposed=frozenset(holes.proposed),
         covers=covers,

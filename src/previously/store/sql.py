@@ -259,6 +259,9 @@ class SqlStore:
     async def decide(self, ref: ChatRef, task_id: str, verdict: str, not_before_ms: int) -> bool:
         return await self._db.write(work.decide, ref, task_id, verdict, not_before_ms)
 
+    async def forget_attempts(self, ref: ChatRef, task_ids: Sequence[str]) -> None:
+        await self._db.write(work.forget_attempts, ref, task_ids)
+
     async def claim(self, ref: ChatRef, worker: str, lease_ms: int) -> Lease | None:
         return await self._db.write(work.claim, ref, worker, self._clock_ms(), lease_ms)
 

@@ -160,7 +160,7 @@ def commit(conn: sa.Connection, lease: Lease, draft: Draft, month: str, now_ms: 
     _check(conn, lease)
     made = commit_leaf(conn, lease.ref, draft, now_ms)
     _forget(conn, lease.ref, draft.task.id)
-    if draft.usage != Usage():
+    if draft.provenance.get("paid"):
         _settle_payment(conn, lease, draft, month, now_ms)
     return made
 
@@ -213,6 +213,11 @@ def decide(
     done = conn.execute(mine.values(verdict=verdict, not_before=not_before_ms))
     conn.execute(sa.update(work).where(W.chat_id == ref.id).values(rev=W.rev + 1))
     return done.rowcount == 1
+
+
+def forget_attempts(conn: sa.Connection, ref: ChatRef, task_ids: Sequence[str]) -> None:
+    """These tasks are no longer due: their messages were covered or have changed."""
+    conn.execute(_FORGET, [{"chat": ref.id, "task": t} for t in task_ids])
 
 
 def _forget(conn: sa.Connection, ref: ChatRef, task_id: str) -> None:

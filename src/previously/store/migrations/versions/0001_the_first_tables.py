@@ -302,6 +302,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_summary")),
     )
     op.create_index(
+        "ix_summary_covered_by",
+        "summary",
+        ["covered_by"],
+        unique=False,
+        sqlite_where=sa.text("covered_by IS NOT NULL"),
+        postgresql_where=sa.text("covered_by IS NOT NULL"),
+    )
+    op.create_index(
         "ix_summary_live",
         "summary",
         ["chat_id", "lane", "last_pos"],
