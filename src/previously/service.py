@@ -42,6 +42,8 @@ AS_SAID = FoldKey("(as said)")  # nobody ever folds this one
 OWNER = "local"  # until tokens name others
 PAGE = 200
 EVENTS_LOOK_EVERY_S = 5.0  # changes made by another process are seen by then
+COVERS_LOADED_MIN = 64
+COVER_TOKENS_MIN = 16  # a budget of so many tokens has room for one cover more
 RENDERED_KEPT = 256  # folds whose text is held in memory
 NAME_CHARS_MAX = 200
 BODY_CHARS_MAX = 4_000_000
@@ -305,7 +307,8 @@ class Service:
     ) -> tuple[Snapshot, int]:
         budget = budget_tokens or self._budgets.get(ref.id) or Settings().budget_tokens
         key = FoldKey(json.dumps(sorted(audience)) if audience else "", budget)
-        snapshot = await self.store.load(ref, key, wide=wide)
+        most = max(COVERS_LOADED_MIN, budget // COVER_TOKENS_MIN)
+        snapshot = await self.store.load(ref, key, wide=wide, covers_max=most)
         own = snapshot.settings.budget_tokens
         if budget_tokens is None and own != budget:
             self._budgets[ref.id] = own  # guessed wrong: the settings have another budget

@@ -96,6 +96,14 @@ def test_the_library_snippet_runs_as_it_stands(readme: Path, tmp_path: Path):
     assert (tmp_path / "story.db").exists()
 
 
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
+def test_the_snippet_about_changes_runs_as_it_stands(readme: Path, tmp_path: Path):
+    snippet = next(body for body in fenced(readme, "python") if "edit_summary" in body)
+    said = run_script(snippet, tmp_path).splitlines()
+    assert any(word in "".join(said[:-1]) for word in ("lantern", "灯笼"))
+    assert said[-1].startswith("1 ")
+
+
 @dataclass(frozen=True)
 class Demo:
     """What the three terminals of the demonstration showed."""
@@ -183,6 +191,6 @@ def test_both_readmes_show_the_same_commands_and_outputs():
 
 def test_every_fenced_snippet_is_run_by_a_test():
     for readme in READMES:
-        assert len(fenced(readme, "python")) == 2
+        assert len(fenced(readme, "python")) == 3
         known = ("make run", "previously.testing", "previously serve", "previously prompt")
         assert all(any(word in body for word in known) for body in fenced(readme, "sh"))

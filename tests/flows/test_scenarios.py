@@ -109,3 +109,61 @@ async def test_a_swipe_while_the_note_is_being_written(tmp_path: Path):
         assert len(llm.asks) == 3
     finally:
         await house.close()
+
+
+@pytest.mark.proves("G-30", "G-31", "G-112", "I2", "I12")
+async def test_the_window_changes_and_the_users_hidden_floors_stay_hidden(tmp_path: Path):
+    """A hundred floors, three of them hidden; the low mark goes up and down; then all is off."""
+    llm = ScriptedLlm(lambda ask: "note: " + plain_note(ask))
+    house = await app.build(tmp_path / "w.db", llm=llm, settings={"mini_tokens": 60})
+    try:
+        service = house.service
+        chat = await service.open_chat("window", settings={"fold_every": 1})
+        roles = ("user", "assistant")
+        said = [NewMessage(roles[n % 2], f"floor ⟦{n}⟧.") for n in range(100)]
+        made = await service.append(chat.ref, said)
+        await service.mark(chat.ref, "hide", [m.id for m in made[50:53]], hidden_by="user")
+        for floors in (20, 60, 5, 1, 100):
+            await house.store.change_settings(chat.ref, {"visible_floors": floors})
+            await service.settle(chat.ref, 30)
+            prompt = await service.prompt(chat.ref, 100_000)
+            shown = json.dumps(prompt.messages, ensure_ascii=False)
+            for n in range(100):
+                assert shown.count(f"⟦{n}⟧") == (0 if 50 <= n <= 52 else 1), (floors, n)
+        await house.store.change_settings(chat.ref, {"enabled": False})
+        prompt = await service.prompt(chat.ref, 100_000)
+        assert [m["content"] for m in prompt.messages] == [
+            f"floor ⟦{n}⟧." for n in range(100) if not 50 <= n <= 52
+        ]
+    finally:
+        await house.close()
+
+
+@pytest.mark.proves("G-08", "G-09", "A-25")
+async def test_a_late_answer_goes_to_its_own_chat_or_nowhere(tmp_path: Path):
+    """While a note is being written the other chat goes on, and the note's source is rewritten."""
+    llm = ScriptedLlm(plain_note)
+    house = await app.build(tmp_path / "l.db", llm=llm, settings={"visible_floors": 1})
+    try:
+        service = house.service
+        one = await service.open_chat("one")
+        two = await service.open_chat("two")
+        llm.hang()
+        for chat in (one, two):
+            for n in range(2):
+                name = chat.ref.name
+                await service.append(chat.ref, [NewMessage("user", f"{name} asks {n}")])
+                await service.append(chat.ref, [NewMessage("assistant", f"{name} answers {n}")])
+        assert not (await service.settle(one.ref, 0.2)).done
+        first = (await house.store.newest(one.ref, 9))[0]
+        await service.edit(one.ref, first.id, "one asks something else")
+        llm.release()
+        for chat in (one, two):
+            assert (await service.settle(chat.ref, 30)).done
+        (note,) = [s async for s in service.summaries(one.ref)]
+        assert "something else" in note.text
+        assert "two" not in note.text
+        (other,) = [s async for s in service.summaries(two.ref)]
+        assert "one" not in other.text
+    finally:
+        await house.close()
