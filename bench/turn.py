@@ -1,7 +1,8 @@
 """CPU, WAL and disk per turn as a chat grows, beside bare SQLite in the same run. Prints JSON.
 
-A turn here is one recorded message and one prompt built at the default settings. The summaries of
-the prefilled history are made by the product's own background loop before anything is timed.
+A turn here is one recorded message and one prompt built at the default settings. The history and
+its minis are written straight into the tables; what is timed, and what the disk figure measures, is
+the product's own work.
 
     python bench/turn.py [--sizes 100,1000,10000,100000] [--probes 200]
 """
@@ -20,18 +21,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from longchat import MESSAGE_CHARS, fill, said
+
 from previously import app
-from previously.model import ChatRef, NewMessage
-
-MESSAGE_CHARS = 300
-WORDS = "harbour lantern ledger tide captain promised rope Thursday compass silver quarrel letter"
-
-
-def said(n: int) -> NewMessage:
-    """A message of 300 characters, different each time."""
-    words = WORDS.split()
-    text = f"{n}: " + " ".join(words[(n * 7 + k * (n % 5 + 1)) % len(words)] for k in range(60))
-    return NewMessage("user" if n % 2 == 0 else "assistant", text[:MESSAGE_CHARS])
+from previously.model import ChatRef
 
 
 def settled_bytes(path: Path) -> int:
@@ -47,14 +40,26 @@ def wal_frames(path: Path) -> int:
     return wal.stat().st_size if wal.exists() else 0
 
 
-async def prefill(house: app.House, ref: ChatRef, have: int, want: int) -> None:
-    """Bring the chat to `want` messages, summaries included."""
-    for start in range(have, want, 500):
-        batch = [said(n) for n in range(start, min(want, start + 500))]
-        await house.service.append(ref, batch)
-    done = await house.service.settle(ref, 3600)
-    assert done.done, done
+async def prefill(house: app.House, size: int) -> ChatRef:
+    """A chat of this many messages with their minis, folded once."""
+    ref = (await house.service.open_chat(f"bench {size}")).ref
+    await house.store._db.write(fill, ref, size, 1)
+    await house.service.settle(ref, 60)
     await house.service.prompt(ref)
+    return ref
+
+
+async def growth(folder: Path, count: int = 3_000) -> float:
+    """Settled bytes per byte said, for a chat that the product itself recorded and summarised."""
+    path = folder / "growth.db"
+    house = await app.build(path)
+    ref = (await house.service.open_chat("growth")).ref
+    empty = settled_bytes(path)
+    for start in range(0, count, 500):
+        await house.service.append(ref, [said(n) for n in range(start, start + 500)])
+    await house.service.settle(ref, 3600)
+    await house.close()
+    return round((settled_bytes(path) - empty) / (count * MESSAGE_CHARS), 2)
 
 
 async def probe(house: app.House, ref: ChatRef, first: int, count: int) -> dict[str, float]:
@@ -134,24 +139,19 @@ def exponent(points: dict[int, float]) -> float:
 
 async def run(sizes: list[int], probes: int, folder: Path) -> dict[str, object]:
     """Everything, smallest chat first."""
-    path = folder / "turn.db"
-    house = await app.build(path)
-    chat = await house.service.open_chat("bench")
+    house = await app.build(folder / "turn.db")
     results: dict[int, dict[str, float]] = {}
-    have = 0
     gc.disable()
     for size in sizes:
-        await prefill(house, chat.ref, have, size)
+        ref = await prefill(house, size)
         print(f"{size} messages ready", file=sys.stderr)
-        results[size] = await probe(house, chat.ref, size, probes)
-        have = size + probes
+        results[size] = await probe(house, ref, size, probes)
     await house.close()
-    growth = settled_bytes(path) / (have * MESSAGE_CHARS)
     return {
         "product": results,
         "floor": floor(folder, sizes, probes),
         "exponent": exponent({n: r["turn_ms"] for n, r in results.items()}),
-        "settled_growth_x_message": round(growth, 2),
+        "settled_growth_x_message": await growth(folder),
         **await wal_per_turn(folder, 300),
         "bars": {
             "turn_ms": 1.0,

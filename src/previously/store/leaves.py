@@ -12,28 +12,23 @@ from sqlalchemy import BindParameter
 from previously.errors import StaleDraft
 from previously.model import START, ChatRef, Draft, Message, Summary, SummaryStatus, digest, key
 from previously.store import coverage, revisions, rows
-from previously.store.rows import ELIGIBLE, M, S
+from previously.store.rows import ELIGIBLE, IS_READY, M, S
 from previously.store.schema import chat, lane_state, link, summary, work
 
 _CHAT: BindParameter[int] = sa.bindparam("chat")
 _LANE: BindParameter[str] = sa.bindparam("of_lane")
 
+_LEAF_OVER = (  # looked up message by message: as a join, SQLite would walk every link there is
+    sa.select(S.id)
+    .join(link, link.c.summary_id == S.id)
+    .where(link.c.target_id == M.id, link.c.target_is_summary.is_(False))
+    .where(S.lane == _LANE, IS_READY, S.valid.is_(True))
+    .limit(1)
+    .correlate(M.id.table)
+    .scalar_subquery()
+)
 _SPAN = (  # every eligible message of a stretch, with the valid leaf over it
-    sa.select(S.id, *rows.MESSAGE_COLUMNS)
-    .select_from(
-        M.id.table.outerjoin(
-            link.join(
-                summary,
-                sa.and_(
-                    S.id == link.c.summary_id,
-                    S.lane == _LANE,
-                    S.status == SummaryStatus.READY.value,
-                    S.valid.is_(True),
-                ),
-            ),
-            sa.and_(link.c.target_id == M.id, link.c.target_is_summary.is_(False)),
-        )
-    )
+    sa.select(_LEAF_OVER, *rows.MESSAGE_COLUMNS)
     .where(
         M.chat_id == _CHAT,
         M.pos >= sa.bindparam("first_pos"),

@@ -24,6 +24,9 @@ SUMMARY_COLUMNS = (
     S.provenance, S.presence,
 )  # fmt: skip
 
+# Written out, not bound: only then does SQLite see that a partial index fits.
+IS_READY = S.status == sa.literal_column("'ready'")
+
 # The part of `Message.eligible` that a database can say; what it finds is held to the whole rule.
 ELIGIBLE = sa.and_(
     M.deleted_at.is_(None),

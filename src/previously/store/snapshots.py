@@ -28,7 +28,7 @@ from previously.model import (
 )
 from previously.store import rows
 from previously.store.intents import open_intents, rebuilds
-from previously.store.rows import ELIGIBLE, M, S
+from previously.store.rows import ELIGIBLE, IS_READY, M, S
 from previously.store.schema import (
     chat,
     fold,
@@ -267,7 +267,7 @@ _COVERS = (
     .where(
         S.chat_id == sa.bindparam("chat"),
         S.lane == sa.bindparam("lane"),
-        S.status == "ready",
+        IS_READY,
         S.valid.is_(True),
         S.covered_by.is_(None),
     )
