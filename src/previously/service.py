@@ -32,7 +32,13 @@ from previously.model import (
     total_tokens,
 )
 from previously.planner import NEVER_MS, due
-from previously.settings import BUDGET_MIN, Settings, checked
+from previously.settings import (
+    BUDGET_MIN,
+    COVERS_LOADED_MAX,
+    COVERS_SHARE,
+    Settings,
+    checked,
+)
 from previously.store import Kept, Store
 
 T = TypeVar("T")
@@ -42,8 +48,6 @@ AS_SAID = FoldKey("(as said)")  # nobody ever folds this one
 OWNER = "local"  # until tokens name others
 PAGE = 200
 EVENTS_LOOK_EVERY_S = 5.0  # changes made by another process are seen by then
-COVERS_LOADED_MIN = 64
-COVER_TOKENS_MIN = 16  # a budget of so many tokens has room for one cover more
 RENDERED_KEPT = 256  # folds whose text is held in memory
 NAME_CHARS_MAX = 200
 BODY_CHARS_MAX = 4_000_000
@@ -307,13 +311,22 @@ class Service:
     ) -> tuple[Snapshot, int]:
         budget = budget_tokens or self._budgets.get(ref.id) or Settings().budget_tokens
         key = FoldKey(json.dumps(sorted(audience)) if audience else "", budget)
-        most = max(COVERS_LOADED_MIN, budget // COVER_TOKENS_MIN)
-        snapshot = await self.store.load(ref, key, wide=wide, covers_max=most)
+        snapshot = await self._load(ref, key, wide=wide)
         own = snapshot.settings.budget_tokens
         if budget_tokens is None and own != budget:
             self._budgets[ref.id] = own  # guessed wrong: the settings have another budget
             return await self._look(ref, None, audience, wide=wide)
         return (folding.seen_by(snapshot, audience) if audience else snapshot), budget
+
+    async def _load(self, ref: ChatRef, key: FoldKey, *, wide: bool) -> Snapshot:
+        """A snapshot with as many covers as its budget has room for: mostly one look."""
+        most = COVERS_LOADED_MAX
+        while True:
+            snapshot = await self.store.load(ref, key, wide=wide, covers_max=most)
+            loaded = snapshot.backlog.covers if snapshot.backlog else ()
+            if len(loaded) < most or total_tokens(loaded) > key.budget_tokens * COVERS_SHARE:
+                return snapshot
+            most *= 4
 
     async def settle(self, ref: ChatRef, timeout_s: float) -> Settled:
         """Wait until nothing is due; says what failed and waits for another try."""

@@ -31,10 +31,11 @@ class Fuse:
     async def guard(self, work: Callable[[], Awaitable[Any]]) -> Any:
         self.left -= 1
         self.passed += 1
-        if self.left == 0 and self.when == "before":
+        mine = self.left == 0  # others may pass while this one waits
+        if mine and self.when == "before":
             os._exit(9)
         result = await work()
-        if self.left == 0 and self.when == "after":
+        if mine and self.when == "after":
             os._exit(9)
         return result
 
