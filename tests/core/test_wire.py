@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from previously.errors import BadInput
 from previously.measure import message_tokens
 from previously.model import Message, NewMessage
-from previously.text.wire import ATTACHMENT_TOKENS, parse, tokens_of
+from previously.text.wire import ATTACHMENT_TOKENS, parse, tokens_of, told_calls
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 4000}}
@@ -169,3 +169,23 @@ def test_any_text_becomes_one_that_a_database_can_hold(text: str) -> None:
     for kept in (said.body, said.parts or "", said.extra or ""):
         kept.encode("utf-8")
         assert "\x00" not in kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ('{"city": "Braga", "days": 3}', "called weather with city = Braga, days = 3"),
+        ('{"where": {"x": 1}}', 'called weather with where = {"x": 1}'),
+        ("{}", "called weather"),
+        ("", "called weather"),
+        ("not json", "called weather with not json"),
+        (None, "called weather"),
+    ],
+)
+def test_a_call_is_told_in_words(arguments: str | None, told: str):
+    call = {"id": "a", "function": {"name": "weather", "arguments": arguments}}
+    assert told_calls(json.dumps([call])) == told
+
+
+def test_a_call_without_a_name_is_still_told():
+    assert told_calls('[{"id": "a"}, {"function": {"name": "f"}}]') == "called a tool\ncalled f"

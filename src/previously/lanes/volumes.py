@@ -23,6 +23,7 @@ from previously.settings import TAIL_SHARE
 from previously.text.language import language_of
 from previously.text.template import render
 from previously.text.turns import tail_start, turns
+from previously.text.wire import told_calls
 
 NAME = "volumes"
 MINI = "mini"
@@ -133,10 +134,10 @@ def _target(turn: Sequence[Message], tokens_max: int) -> int:
 
 
 def spoken_text(message: Message) -> str:
-    """What was said, with tool calls as they were made."""
+    """What was said, with tool calls told in words."""
     if message.tool_calls is None:
         return message.body
-    return f"{message.body}\n{message.tool_calls}".strip()
+    return f"{message.body}\n{told_calls(message.tool_calls)}".strip()
 
 
 def _low_mark(snapshot: Snapshot) -> int:

@@ -166,3 +166,25 @@ def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
         arguments = given if isinstance(given, str) else _json(given or {})
         held = {"name": str(function.get("name") or ""), "arguments": arguments}
     return {"id": str(call.get("id") or ""), "type": kind, kind: held}
+
+
+def told_calls(tool_calls: str) -> str:
+    """Tool calls as a reader would tell them: a name, and what it was given."""
+    return "\n".join(_told(as_object(call.get("function"))) for call in json.loads(tool_calls))
+
+
+def _told(function: Mapping[str, Any]) -> str:
+    name = function.get("name") or "a tool"
+    given = function.get("arguments")
+    try:
+        values = json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        values = given
+    if isinstance(values, dict):
+        pairs = cast("dict[str, Any]", values).items()
+        values = ", ".join(f"{k} = {_plain(v)}" for k, v in pairs)
+    return f"called {name} with {values}" if values else f"called {name}"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
