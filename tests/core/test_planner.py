@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from previously.model import Attempt, Intent, Rebuild, Snapshot, SummaryStatus
+from previously.planner import NEVER_MS, REST_MS, advance, due, forgotten, plan
+from tests.core.makers import mini, snapshot, talk
+
+NOW = 1_000_000
+SAID = talk(30)
+
+
+def state(**backlog: Any) -> Snapshot:
+    """Thirty messages, none covered: five turns are due."""
+    made = snapshot(SAID, uncovered=[SAID])
+    assert made.backlog is not None
+    return replace(made, backlog=replace(made.backlog, **backlog))
+
+
+def attempt(task_id: str, not_before_ms: int) -> Attempt:
+    return Attempt(task_id, "volumes", "failed", "ModelUnavailable", "503", 1, not_before_ms)
+
+
+def test_a_task_that_failed_waits_while_the_others_go_on():
+    first, second, *_ = due(state())
+    tried = {first.id: attempt(first.id, NOW + 500), second.id: attempt(second.id, NOW)}
+    decided = plan(state(attempts=tried), NOW)
+    assert first not in decided.ready
+    assert second in decided.ready
+    assert len(decided.ready) == 4
+    assert decided.next_ms == NOW + 500
+    assert plan(state(attempts=tried), NOW + 500).ready[0] == first
+
+
+def test_a_cancelled_task_is_never_waited_for():
+    first = due(state())[0]
+    decided = plan(state(attempts={first.id: attempt(first.id, NEVER_MS)}), NOW)
+    assert first not in decided.ready
+    assert decided.next_ms is None
+
+
+@pytest.mark.proves("G-24")
+def test_an_edit_comes_to_rest_before_it_is_written_about():
+    since = {SAID[0].id: NOW, SAID[1].id: NOW - 700}
+    decided = plan(state(open_since=since), NOW)
+    assert [t.sources[0] for t in decided.ready] == [SAID[2], SAID[4], SAID[6], SAID[8]]
+    assert decided.next_ms == NOW + REST_MS
+    assert len(plan(state(open_since=since), NOW + REST_MS).ready) == 5
+    assert len(plan(state(open_since=since), NOW, rest_ms=0).ready) == 5
+
+
+@pytest.mark.parametrize("fields", [{"recalculating": True}, {"off": True}])
+def test_nothing_is_due_while_the_chat_is_not_to_be_written_about(fields: dict[str, bool]):
+    made = state()
+    if fields.get("off"):
+        made = replace(made, settings=replace(made.settings, enabled=False))
+    else:
+        made = replace(made, recalculating=True)
+    assert plan(made, NOW).ready == ()
+    assert plan(made, NOW).next_ms is None
+
+
+def test_attempts_at_what_is_no_longer_due_are_forgotten():
+    first = due(state())[0]
+    tried = {first.id: attempt(first.id, NOW), "gone": attempt("gone", NOW)}
+    assert forgotten(state(attempts=tried)) == ("gone",)
+    assert forgotten(state(attempts={first.id: attempt(first.id, NOW)})) == ()
+    assert forgotten(state()) == ()
+    assert forgotten(state(attempts=tried, uncovered_cut=True)) == ()
+
+
+def test_a_wish_to_run_now_reaches_up_to_the_last_turn():
+    assert len(due(state())) == 5
+    hurried = state(intents=(Intent(1, "volumes", "run"),))
+    assert [t.sources[0] for t in due(hurried)][-1] == SAID[26]
+
+
+def test_a_rebuild_reads_the_same_messages_and_names_what_it_replaces():
+    old = mini(1, SAID[:2])
+    wanted = state(rebuilds=(Rebuild(1, old, SAID[:2]),), covers=(old,))
+    first = due(wanted)[0]
+    assert (first.sources, first.replaces) == (SAID[:2], old.id)
+    plain = due(state())[0]
+    assert first.id != plain.id
+    made = mini(2, SAID[:2])
+    after = advance(wanted, made)
+    assert after.backlog is not None
+    assert after.backlog.rebuilds == ()
+    assert after.backlog.covers == (made,)
+
+
+def test_messages_with_a_proposal_wait_for_the_user():
+    made = state()
+    first = due(made)[0]
+    proposal = mini(1, first.sources, status=SummaryStatus.PROPOSED)
+    after = advance(made, proposal)
+    assert first.id not in [t.id for t in due(after)]
+    assert len(due(after)) == 4
+    assert after.backlog is not None
+    assert after.backlog.covers == ()
+    assert after.covered_to == made.covered_to
+
+
+def test_a_note_over_a_hole_does_not_move_what_is_covered_back():
+    late = mini(1, SAID[8:10])
+    made = snapshot(SAID, covers=[late], uncovered=[SAID[:8], SAID[10:]])
+    early = mini(2, SAID[:2])
+    after = advance(made, early)
+    assert after.covered_to == late.last_pos
+    assert after.backlog is not None
+    assert after.backlog.covers == (early, late)
+    assert after.backlog.uncovered.runs == (SAID[2:8], SAID[10:])
