@@ -244,3 +244,100 @@ def test_a_turn_that_is_not_confirmed_yet_stays_in_the_tail():
     said = talk(40, state="candidate")
     moved = folding.move(snapshot(said), 4_000, folding.FIRST)
     assert moved.tail == said
+
+
+def test_the_marks_are_where_they_are_said_to_be():
+    """One message or one token less, and the fold stays."""
+    said = talk(40, created_at_ms=NOW)
+    assert folding.wanted(snapshot(said, covers=minis(said[:10])), 9_000, NOW) == folding.HIGH_MARK
+    assert folding.wanted(snapshot(said, covers=minis(said[:8])), 9_000, NOW) is None
+    assert folding.wanted(snapshot(said[:39], covers=minis(said)), 9_000, NOW) is None
+    every = snapshot(said[:24], covers=minis(said[:2]), fold_every=3)
+    assert folding.wanted(every, 9_000, NOW) == folding.HIGH_MARK
+    one = snapshot(said[:22], covers=minis(said[:2]), fold_every=1)
+    assert folding.wanted(one, 9_000, NOW) == folding.HIGH_MARK
+
+
+def test_a_single_covered_turn_is_enough_where_the_tail_outgrows_its_share():
+    said = talk(22, created_at_ms=NOW, tokens=100)
+    covers = minis(said[:2])
+    assert folding.wanted(snapshot(said, covers=covers), 3_667, NOW) is None
+    assert folding.wanted(snapshot(said, covers=covers), 3_666, NOW) == folding.TOO_LARGE
+    assert folding.wanted(snapshot(said), 3_666, NOW) is None
+
+
+def test_a_cache_is_cold_after_its_time_and_not_before():
+    warm = talk(34, created_at_ms=NOW - folding.COLD_AFTER_MS)
+    assert folding.wanted(snapshot(warm, covers=minis(warm)), 9_000, NOW) is None
+    cold = [*warm[:-2], replace(warm[-2], created_at_ms=NOW - folding.COLD_AFTER_MS - 1)]
+    fresh = snapshot([*cold, replace(warm[-1], created_at_ms=NOW)], covers=minis(warm))
+    assert folding.wanted(fresh, 9_000, NOW) == folding.COLD
+
+
+def test_covers_fill_their_share_to_the_last_token():
+    said = talk(40)
+    covers = [mini(i + 1, said[2 * i : 2 * i + 2], tokens=98) for i in range(10)]
+    exactly = (folding.LABEL_TOKENS + 5 * (98 + folding.LINE_TOKENS)) * 10 // 4
+    whole = folding.move(snapshot(said, covers=covers), exactly, "x")
+    assert whole.shown == tuple(covers[5:])
+    short = folding.move(snapshot(said, covers=covers), exactly - 3, "x")
+    assert short.shown == tuple(covers[6:])
+
+
+def test_what_was_not_loaded_is_left_out_and_said_so():
+    said = talk(40)
+    covers = minis(said[:20])
+    state = snapshot(said, covers=covers, uncovered=[said[:1]])
+    assert state.backlog is not None
+    cut = replace(state, backlog=replace(state.backlog, from_pos=covers[3].first_pos))
+    moved = folding.move(cut, 9_000, "x")
+    assert moved.shown == tuple(covers[3:])
+    assert moved.fold.from_pos == covers[3].first_pos
+
+
+def test_a_hole_at_the_tails_edge_is_in_the_tail_and_nowhere_else():
+    said = talk(40)
+    covers = minis(said[:20])
+    state = snapshot(said, covers=covers, uncovered=[said[20:]])
+    moved = folding.move(state, 9_000, "x")
+    assert moved.tail == said[20:]
+    assert moved.shown == tuple(covers)
+
+
+def test_an_audience_sees_what_all_of_it_saw():
+    said = (*talk(2, presence=1), *talk(2, first=4, presence=2), *talk(2, first=6))
+    state = replace(
+        snapshot(said, covers=[mini(1, said[:2], presence=1)], uncovered=[said[2:4]]),
+        shown=(mini(2, said[:2], presence=2),),
+        presences={1: frozenset({"Mara", "Tomas"}), 2: frozenset({"Mara"})},
+    )
+    mara = folding.seen_by(state, ["Mara"])
+    tomas = folding.seen_by(state, ["Tomas"])
+    assert mara.tail == said
+    assert tomas.tail == (*said[:2], *said[4:])
+    assert len(mara.shown) == 1
+    assert tomas.shown == ()
+    assert tomas.backlog is not None
+    assert tomas.backlog.uncovered.runs == ()
+    assert len(tomas.backlog.covers) == 1
+    assert folding.seen_by(state, ["Mara", "Tomas"]).tail == tomas.tail
+    assert folding.seen_by(replace(state, backlog=None), ["Mara"]).backlog is None
+
+
+def test_a_prompt_that_exactly_fits_is_not_cut():
+    said = talk(10, tokens=100)
+    assert len(built(snapshot(said), 1_000).messages) == 10
+    assert len(built(snapshot(said), 999).messages) == 9
+
+
+def test_covers_that_the_budget_drops_are_named_up_to_the_first_that_stays():
+    said = (*talk(4), message(6, "user", tokens=400))
+    notes = tuple(mini(i + 1, [message(-9 + i)], tokens=60) for i in range(3))
+    rules = message(1, "system", "rules", pinned=True)
+    state = replace(snapshot(said[4:]), shown=(rules, *notes))
+    prompt = built(state, 580)
+    (dropped,) = prompt.trace.dropped
+    kept = next(b for b in prompt.trace.blocks if b.place == "cover")
+    first = notes[3 - len(kept.sources)]
+    assert 0 < len(kept.sources) < 3
+    assert (dropped.from_pos, dropped.before_pos) == (START, first.first_pos)

@@ -317,6 +317,16 @@ async def test_a_paid_answer_is_kept_until_its_summary_is_committed(
     assert await database.read(spent) == (0, 10)
 
 
+async def test_an_edit_lets_go_of_answers_that_read_the_old_text_and_no_others(store: SqlStore):
+    chat, said = await chat_with(store, 4)
+    reply = Reply("a note", "m")
+    await store.keep_paid(chat.ref, "old", reply, [said[0].id, said[1].id])
+    await store.keep_paid(chat.ref, "other", reply, [said[2].id])
+    await store.edit(chat.ref, said[1].id, "changed", None)
+    assert await store.paid(chat.ref, "old") is None
+    assert await store.paid(chat.ref, "other") == reply
+
+
 async def test_a_fold_is_read_back_with_what_it_shows(store: SqlStore):
     chat, said = await chat_with(store, 6)
     lease = await lease_on(store, chat)

@@ -12,6 +12,7 @@ listed in `hole`; everything after it is uncovered.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,7 +118,12 @@ _STALE = (
     .values(stale=True)
 )
 _REACH = sa.select(sa.func.max(lane_state.c.covered_to)).where(lane_state.c.chat_id == _CHAT)
-_PURGE_PAID = sa.delete(llm_result).where(llm_result.c.chat_id == _CHAT)
+_PAID = sa.select(llm_result.c.request_hash, llm_result.c.sources).where(
+    llm_result.c.chat_id == _CHAT
+)
+_PURGE_PAID = sa.delete(llm_result).where(
+    llm_result.c.chat_id == _CHAT, llm_result.c.request_hash == sa.bindparam("request")
+)
 
 
 _END = -START
@@ -170,6 +176,7 @@ def refresh(
 ) -> None:
     """Make coverage true again after these messages changed, at these old and new positions."""
     positions = sorted(set(positions))
+    ids = set(ids)
     near = set(ids)
     near |= _neighbours(conn, ref, positions)
     touched = positions[:1]
@@ -177,7 +184,14 @@ def refresh(
         touched += _refresh_lane(conn, ref, lane, covered_to, near, now_ms)
     if touched:
         conn.execute(_STALE, {"chat": ref.id, "changed_at": min(touched)})
-    conn.execute(_PURGE_PAID, {"chat": ref.id})
+    _purge_paid(conn, ref, set(ids))
+
+
+def _purge_paid(conn: sa.Connection, ref: ChatRef, changed: set[int]) -> None:
+    """Answers that were written from what a message no longer says; the others stay paid for."""
+    for row in conn.execute(_PAID, {"chat": ref.id}).all():
+        if not changed.isdisjoint(json.loads(row.sources)):
+            conn.execute(_PURGE_PAID, {"chat": ref.id, "request": row.request_hash})
 
 
 def _neighbours(conn: sa.Connection, ref: ChatRef, positions: Sequence[int]) -> set[int]:
