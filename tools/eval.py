@@ -1,6 +1,6 @@
 """Runs the evaluation kit on the product and prints one table; any fault is exit code 1.
 
-    python tools/eval.py --kit PATH [--messages 800] [--turns 250]
+    python tools/eval.py --kit PATH [--messages 1500] [--turns 250]
 
 Each script of the kit is a process of its own, with the kit and this folder on its path. The sizes
 are the largest under which every message still has its place in the prompt: beyond them the oldest
@@ -21,7 +21,7 @@ from typing import Any
 
 KIT_MESSAGES = 1_500  # what the kit's own defaults are
 KIT_TURNS = 1_000
-MESSAGES = 800
+MESSAGES = 1_500
 TURNS = 250
 TIMEOUT_S = 1_800
 

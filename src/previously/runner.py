@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 from previously.engine import Engine
 from previously.errors import PlanAnewError, PreviouslyError, RetryError, StaleDraft
@@ -150,19 +150,17 @@ class Runner:
         lease = await self._store.claim(ref, self._worker, LEASE_MS)
         if lease is None:
             return
-        try:
-            async with _renewed(self._store, lease):
-                while decided.ready:
-                    await self._work_off(lease, snapshot, decided, rest_ms)
-                    snapshot = await self._load(ref)
-                    decided = plan(snapshot, await self._store.now_ms(), rest_ms)
-                    assert snapshot.backlog is not None
-        except BaseException:
-            with contextlib.suppress(PreviouslyError):
-                await self._store.release(lease)
-            raise
+        async with _held(self._store, lease):
+            while decided.ready:
+                await self._work_off(lease, snapshot, decided, rest_ms)
+                snapshot = await self._load(ref)
+                decided = plan(snapshot, await self._store.now_ms(), rest_ms)
+            await self._give_back(lease, snapshot, decided)
+
+    async def _give_back(self, lease: Lease, snapshot: Snapshot, decided: Plan) -> None:
+        assert snapshot.backlog is not None
         if gone := forgotten(snapshot):
-            await self._store.forget_attempts(ref, gone)
+            await self._store.forget_attempts(lease.ref, gone)
         done = () if decided.next_ms else tuple(i.id for i in snapshot.backlog.intents)
         await self._store.finish(lease, snapshot.rev, decided.next_ms, done)
 
@@ -223,8 +221,8 @@ class Runner:
 
 
 @contextlib.asynccontextmanager
-async def _renewed(store: Store, lease: Lease):  # noqa: ANN202 - the decorator gives the type
-    """Hold the lease as long as the work goes on."""
+async def _held(store: Store, lease: Lease) -> AsyncGenerator[None]:
+    """Hold the lease as long as the work goes on; give it back if the work breaks off."""
 
     async def renew() -> None:
         while True:
@@ -232,9 +230,14 @@ async def _renewed(store: Store, lease: Lease):  # noqa: ANN202 - the decorator 
             await store.renew(lease, LEASE_MS)
 
     keeper = asyncio.create_task(renew())
+    finished = False
     try:
         yield
+        finished = True
     finally:
         keeper.cancel()
         with contextlib.suppress(asyncio.CancelledError, PreviouslyError):
             await keeper
+        if not finished:
+            with contextlib.suppress(PreviouslyError):
+                await store.release(lease)

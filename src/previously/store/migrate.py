@@ -43,9 +43,9 @@ def upgrade(engine: sa.Engine) -> None:
         config.attributes["connection"] = connection
         # All of it or nothing: a process that dies here must leave a file that opens again.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+        end = "ROLLBACK"
         try:
             command.upgrade(config, "head")
-        except BaseException:
-            connection.exec_driver_sql("ROLLBACK")
-            raise
-        connection.exec_driver_sql("COMMIT")
+            end = "COMMIT"
+        finally:
+            connection.exec_driver_sql(end)
