@@ -238,6 +238,10 @@ class Life(RuleBasedStateMachine):
         changes = {"visible_floors": floors, "fold_every": every}
         self.run(self.house.store.change_settings(self.ref, changes))
 
+    @rule(on=st.booleans())
+    def switch(self, on: bool) -> None:
+        self.run(self.house.store.change_settings(self.ref, {"enabled": on}))
+
     @rule()
     def crash(self) -> None:
         """Everything in memory is gone; what a lease held is taken over."""
