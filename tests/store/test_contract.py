@@ -322,6 +322,8 @@ async def test_an_edit_lets_go_of_answers_that_read_the_old_text_and_no_others(s
     reply = Reply("a note", "m")
     await store.keep_paid(chat.ref, "old", reply, [said[0].id, said[1].id])
     await store.keep_paid(chat.ref, "other", reply, [said[2].id])
+    await store.change(chat.ref, "hide", {said[1].id: {"hidden_by": "user"}})
+    assert await store.paid(chat.ref, "old") == reply
     await store.edit(chat.ref, said[1].id, "changed", None)
     assert await store.paid(chat.ref, "old") is None
     assert await store.paid(chat.ref, "other") == reply

@@ -52,6 +52,7 @@ COLUMNS = {
     "deleted_at_ms": "deleted_at",
 }
 CONTENT = ("body", "tool_calls", "parts", "extra")
+REWRITES = frozenset({*CONTENT, "deleted_at_ms"})  # after these the old words must not linger
 
 Values = Mapping[str, Any]
 
@@ -94,6 +95,9 @@ def change(
     after = find(conn, ref, list(differing))
     places = [before[i].pos for i in differing] + [m.pos for m in after.values()]
     coverage.refresh(conn, ref, list(differing), places, now_ms)
+    rewritten = {i for i, values in differing.items() if not REWRITES.isdisjoint(values)}
+    if rewritten:
+        coverage.purge_paid(conn, ref, rewritten)
     return tuple(after[i] for i in differing)
 
 

@@ -176,7 +176,6 @@ def refresh(
 ) -> None:
     """Make coverage true again after these messages changed, at these old and new positions."""
     positions = sorted(set(positions))
-    ids = set(ids)
     near = set(ids)
     near |= _neighbours(conn, ref, positions)
     touched = positions[:1]
@@ -184,11 +183,10 @@ def refresh(
         touched += _refresh_lane(conn, ref, lane, covered_to, near, now_ms)
     if touched:
         conn.execute(_STALE, {"chat": ref.id, "changed_at": min(touched)})
-    _purge_paid(conn, ref, set(ids))
 
 
-def _purge_paid(conn: sa.Connection, ref: ChatRef, changed: set[int]) -> None:
-    """Answers that were written from what a message no longer says; the others stay paid for."""
+def purge_paid(conn: sa.Connection, ref: ChatRef, changed: set[int]) -> None:
+    """Let go of answers that read what a message no longer says; the others stay paid for."""
     for row in conn.execute(_PAID, {"chat": ref.id}).all():
         if not changed.isdisjoint(json.loads(row.sources)):
             conn.execute(_PURGE_PAID, {"chat": ref.id, "request": row.request_hash})
