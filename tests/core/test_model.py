@@ -36,7 +36,6 @@ def test_a_task_with_a_gap_cannot_be_built():
         task((), said)
 
 
-@pytest.mark.proves("A-21")
 def test_a_task_is_known_by_its_sources_and_their_content():
     said = talk(4)
     edited = (said[0], message(3, body="another text"), *said[2:])

@@ -49,7 +49,6 @@ async def chat(memory: Memory) -> Chat:
     return made
 
 
-@pytest.mark.proves("A-51")
 async def test_a_run_now_writes_about_all_but_the_last_turn(chat: Chat, memory: Memory):
     assert len(await notes(chat)) == 6
     await chat.run()

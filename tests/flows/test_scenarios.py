@@ -139,7 +139,7 @@ async def test_the_window_changes_and_the_users_hidden_floors_stay_hidden(tmp_pa
         await house.close()
 
 
-@pytest.mark.proves("G-08", "G-09", "A-25")
+@pytest.mark.proves("G-09")
 async def test_a_late_answer_goes_to_its_own_chat_or_nowhere(tmp_path: Path):
     """While a note is being written the other chat goes on, and the note's source is rewritten."""
     llm = ScriptedLlm(plain_note)

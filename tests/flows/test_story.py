@@ -123,7 +123,7 @@ async def test_a_fact_of_turn_three_is_known_in_turn_three_hundred(open_memory: 
         assert prompt.tokens <= 4_000
 
 
-@pytest.mark.proves("S-01", "G-32", "G-33", "I1", "I3", "B-71")
+@pytest.mark.proves("G-32", "G-33", "I1", "I3")
 async def test_while_the_model_hangs_everything_is_shown_as_it_was_said(open_memory: Opener):
     llm = ScriptedLlm(lambda ask: "NOTE " + ask.material[0][1].split()[2])
     llm.hang()
@@ -192,7 +192,7 @@ async def test_a_bug_in_a_model_adapter_costs_a_delay_and_nothing_else(open_memo
         assert len([s async for s in chat.summaries()]) == 1
 
 
-@pytest.mark.proves("G-64", "E-18")
+@pytest.mark.proves("G-64")
 async def test_an_answer_that_had_arrived_is_not_paid_for_again(open_memory: Opener):
     """The process dies between the answer and the commit; the next one uses the answer."""
     llm = ScriptedLlm()
@@ -256,7 +256,6 @@ async def test_two_chats_never_meet(open_memory: Opener):
         assert not any("Boris" in s.text for s in [s async for s in one.summaries()])
 
 
-@pytest.mark.proves("A-05", "A-17", "A-30")
 async def test_a_request_holds_exactly_the_messages_it_stands_for(open_memory: Opener):
     llm = ScriptedLlm()
     async with open_memory(llm=llm) as memory:

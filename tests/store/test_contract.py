@@ -137,7 +137,7 @@ async def test_a_transaction_that_fails_leaves_its_neighbours_alone(
     assert (await store.work_state(chat.ref)).rev == 20
 
 
-@pytest.mark.proves("A-28", "G-68")
+@pytest.mark.proves("G-68")
 async def test_a_commit_writes_summary_links_and_coverage_at_once(
     store: SqlStore, database: Database
 ):
