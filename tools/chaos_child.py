@@ -48,6 +48,7 @@ class LoopbackLlm:
 
     name = "loopback"
     costs = True
+    window_tokens: int | None = None
 
     def __init__(self, session: aiohttp.ClientSession, url: str, child: int, log: Log) -> None:
         self._session, self._url, self._child, self._log = session, url, child, log

@@ -39,6 +39,7 @@ class Noting:
 
     name = "noting"
     costs = True
+    window_tokens: int | None = None
 
     def __init__(self) -> None:
         self.shown: dict[str, list[str]] = {}  # by request: the hash of every text, in order
@@ -57,6 +58,7 @@ class Retelling:
 
     name = "kit"
     costs = True
+    window_tokens: int | None = None
 
     def __init__(self, llm: KitLlm) -> None:
         self._llm = llm

@@ -16,7 +16,8 @@ PreviouslyError
 │   ├── ModelUnavailable   the model did not answer; `retry_after_s` if it said so
 │   └── StoreUnavailable   the database could not take the write (disk full, I/O error)
 ├── AnswerError            the model answered, but not with a summary
-│   └── DraftRejected      says why; one re-ask, then the task has failed for now
+│   ├── DraftRejected      says why; one re-ask, then the task has failed for now
+│   └── TooLong            the request does not fit the model's window: ask about less at once
 └── PlanAnewError          the world has moved on; plan again from stored state
     ├── StaleDraft         a source changed while the model was writing
     └── LeaseLost          another worker has taken over this chat
@@ -99,6 +100,14 @@ class AnswerError(PreviouslyError):
 
 class DraftRejected(AnswerError):
     """What came back is no summary; the message says why."""
+
+
+class TooLong(AnswerError):
+    """The request does not fit the model's window; `window_tokens` if the model said how large."""
+
+    def __init__(self, message: str, *, window_tokens: int | None = None) -> None:
+        super().__init__(message)
+        self.window_tokens = window_tokens
 
 
 class PlanAnewError(PreviouslyError):

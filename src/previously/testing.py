@@ -39,9 +39,15 @@ class ScriptedLlm:
     costs = True
 
     def __init__(
-        self, script: Script = (), *, name: str = "scripted", delay_s: float = 0.0
+        self,
+        script: Script = (),
+        *,
+        name: str = "scripted",
+        delay_s: float = 0.0,
+        window_tokens: int | None = None,
     ) -> None:
         self.name = name
+        self.window_tokens = window_tokens
         self.delay_s = delay_s
         self.asks: list[Ask] = []
         self.waiting = 0  # calls that hang at this moment

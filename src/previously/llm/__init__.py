@@ -8,7 +8,8 @@ from previously.model import Ask, Reply
 
 
 class Llm(Protocol):
-    """Raises `ModelUnavailable` when asking again later may help, `NotConfigured` when not."""
+    """Raises `ModelUnavailable` when asking again later may help, `NotConfigured` when not, and
+    `TooLong` when asking about less at once would."""
 
     @property
     def name(self) -> str:
@@ -18,6 +19,11 @@ class Llm(Protocol):
     @property
     def costs(self) -> bool:
         """Whether an answer is worth keeping until it is used."""
+        ...
+
+    @property
+    def window_tokens(self) -> int | None:
+        """Tokens that request and answer may have together; None if nobody knows or none."""
         ...
 
     async def complete(self, ask: Ask) -> Reply: ...

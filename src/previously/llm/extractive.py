@@ -186,6 +186,7 @@ class Extractive:
 
     name = EXTRACTIVE
     costs = False
+    window_tokens = None
 
     async def complete(self, ask: Ask) -> Reply:
         """Sentences of the material that carry the most, within the size asked for."""
