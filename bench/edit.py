@@ -30,7 +30,7 @@ from previously.app import clock_ms
 from previously.lanes.volumes import NAME as LANE
 from previously.model import ChatRef, NewMessage, key
 from previously.service import Service
-from previously.store import coverage
+from previously.store import audit
 from previously.store.schema import link, summary
 from previously.store.sql import SqlStore
 from previously.store.sqlite import SqliteDatabase
@@ -117,8 +117,8 @@ class Probe:
 
     async def exact(self) -> bool:
         """Whether what is written about coverage is what hashes say."""
-        written = await self.database.read(coverage.stored, self.ref, LANE)
-        return written == await self.database.read(coverage.recompute, self.ref, LANE)
+        written = await self.database.read(audit.stored, self.ref, LANE)
+        return written == await self.database.read(audit.recompute, self.ref, LANE)
 
 
 async def measure(path: Path, size: int, probes: int, *, check: bool) -> dict[str, Any]:

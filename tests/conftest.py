@@ -8,6 +8,8 @@ import os
 
 from hypothesis import settings
 
+pytest_plugins = ["tests.postgres"]
+
 settings.register_profile("house", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "house")  # noqa: TID251 - tests' own edge

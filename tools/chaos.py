@@ -36,7 +36,7 @@ from previously import app
 from previously.lanes.volumes import NAME as LANE
 from previously.model import Chat
 from previously.service import Place
-from previously.store import coverage
+from previously.store import audit
 from previously.store.sqlite import SqliteDatabase
 
 FAIL_SHARE = 0.05
@@ -220,8 +220,8 @@ class Storm:
     async def _derivations(self, chats: list[Chat]) -> None:
         database = SqliteDatabase(self.database, read_only=True)
         for chat in chats:
-            written = await database.read(coverage.stored, chat.ref, LANE)
-            if written != await database.read(coverage.recompute, chat.ref, LANE):
+            written = await database.read(audit.stored, chat.ref, LANE)
+            if written != await database.read(audit.recompute, chat.ref, LANE):
                 self.wrong.append(f"{chat.ref.name}: what is stored is not what hashes say")
         await database.close()
 

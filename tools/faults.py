@@ -191,7 +191,7 @@ FAULTS = (
         "an-edit-does-not-move-the-fold",
         "G-24",
         "store/coverage.py",
-        '        conn.execute(_STALE, {"chat": ref.id, "changed_at": min(touched)})',
+        "        mark_stale(conn, ref, min(touched))",
         "        pass",
         "tests/flows/test_changes.py",
     ),

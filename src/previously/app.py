@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import random
@@ -22,13 +23,16 @@ from previously.model import ChatRef
 from previously.runner import Runner
 from previously.service import Service
 from previously.settings import checked, from_environment, layered
-from previously.store.migrate import check
+from previously.store.migrate import check_readable
+from previously.store.postgres import PostgresDatabase, is_postgres, shown
 from previously.store.sql import SqlStore
 from previously.store.sqlite import SqliteDatabase
 
 log = logging.getLogger(__name__)
 
 DATABASE_NAME = "previously.db"
+
+Location = Path | str  # a SQLite file, or the URL of a PostgreSQL database
 
 
 def clock_ms() -> int:
@@ -50,19 +54,35 @@ def data_folder() -> Path:
     return (Path(shared) if shared else Path.home() / ".local" / "share") / "previously"
 
 
-def database_path(database: str | None = None, data: str | None = None) -> Path:
-    """The SQLite file that these options mean."""
+def database_location(database: str | None = None, data: str | None = None) -> Location:
+    """The database that these options mean."""
     chosen = database or (None if data else environment("DATABASE"))
     if chosen is None:
         return (Path(data) if data else data_folder()) / DATABASE_NAME
+    if is_postgres(chosen):
+        return chosen
     if "://" in chosen and not chosen.startswith("sqlite:///"):
-        raise BadInput(f"cannot open {chosen.split('://')[0]}:// databases yet", field="database")
+        kind = chosen.split("://")[0]
+        raise BadInput(
+            f"cannot open {kind}:// databases; name a SQLite file or postgresql://user@host/name",
+            field="database",
+        )
     return Path(chosen.removeprefix("sqlite:///"))
 
 
-async def inspect(path: Path) -> tuple[str, int]:
-    """SQLite's own verdict on its file, and how many chats are in it."""
-    database = _open(path, read_only=True)
+def shown_location(location: Location) -> str:
+    """The location as people may see it."""
+    return str(location) if isinstance(location, Path) else shown(location)
+
+
+def is_there(location: Location) -> bool:
+    """Whether there is a file; a server is only asked when it is used."""
+    return isinstance(location, str) or location.exists()
+
+
+async def inspect(location: Location) -> tuple[str, int]:
+    """The database's own verdict on itself, and how many chats are in it."""
+    database = await _open(location, read_only=True)
     try:
         return await database.read(_inspect)
     finally:
@@ -70,10 +90,11 @@ async def inspect(path: Path) -> tuple[str, int]:
 
 
 def _inspect(connection: sa.Connection) -> tuple[str, int]:
-    check(connection)
-    verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+    verdict = "ok"
+    if connection.dialect.name == "sqlite":
+        verdict = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one())
     chats = connection.exec_driver_sql("SELECT count(*) FROM chat WHERE NOT building").scalar_one()
-    return str(verdict), int(chats)
+    return verdict, int(chats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +105,12 @@ class Contents:
     unfinished: int  # copies that nobody sees
 
 
-async def verify(path: Path, *, repair: bool) -> Contents:
+async def verify(location: Location, *, repair: bool) -> Contents:
     """Compare all that is derived with what it is derived from; `repair` writes down the latter."""
-    store = SqlStore(_open(path, read_only=not repair), clock_ms, {})
+    store = SqlStore(await _open(location, read_only=not repair), clock_ms, {})
     wrong: list[str] = []
     try:
-        unfinished = await (store.remove_unfinished() if repair else store.unfinished())
+        unfinished = await (store.remove_abandoned() if repair else store.unfinished())
         for ref, lane in await store.lanes():
             if await (store.repair(ref, lane) if repair else _differs(store, ref, lane)):
                 wrong.append(ref.name)
@@ -109,9 +130,13 @@ class House:
     service: Service
     store: SqlStore
     runner: Runner | None
+    ear: asyncio.Task[None] | None = None  # hears of what other processes change
 
     async def close(self) -> None:
         """Stop the background, then let go of the database."""
+        if self.ear is not None:
+            self.ear.cancel()
+            await asyncio.gather(self.ear, return_exceptions=True)
         if self.runner is not None:
             await self.runner.stop()
         await self.store.close()
@@ -125,15 +150,24 @@ def _usable_environment() -> dict[str, Any]:
     return found
 
 
-def _open(path: Path, *, read_only: bool) -> SqliteDatabase:
-    if read_only and not path.exists():
-        raise ChatNotFound(f"there is no memory at {path} yet; `previously serve` makes one")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return SqliteDatabase(path, read_only=read_only)
+async def _open(location: Location, *, read_only: bool) -> SqliteDatabase | PostgresDatabase:
+    if isinstance(location, str):
+        return await PostgresDatabase.open(location, read_only=read_only)
+    if read_only and not location.exists():
+        raise ChatNotFound(f"there is no memory at {location} yet; `previously serve` makes one")
+    location.parent.mkdir(parents=True, exist_ok=True)
+    made = SqliteDatabase(location, read_only=read_only)
+    if read_only:
+        try:
+            await made.read(check_readable)
+        except BaseException:
+            await made.close()
+            raise
+    return made
 
 
 async def build(
-    path: Path,
+    location: Location,
     *,
     read_only: bool = False,
     worker: bool = True,
@@ -144,15 +178,18 @@ async def build(
     """Open a memory: database, background work, use cases."""
     base = {**_usable_environment(), **checked(settings or {})}
     given = {name: value for name, value in base.items() if value is not None}
-    store = SqlStore(_open(path, read_only=read_only), clock, given)
+    store = SqlStore(await _open(location, read_only=read_only), clock, given)
     if not read_only:
-        await store.remove_unfinished()  # the file's lock proves that nobody is building them
+        await store.remove_abandoned()
     runner = None
     if worker and not read_only:
         engine = Engine(llm or Extractive(), store, await store.secret())
         runner = Runner(store, engine, f"w-{uuid.uuid4().hex[:12]}", random.random)
     service = Service(store, runner, clock)
+    house = House(service, store, runner)
     if runner is not None:
         runner.on_commit = service.changed
         await runner.start()
-    return House(service, store, runner)
+    if not store.exclusive and not read_only:
+        house.ear = asyncio.create_task(store.listen(service.heard), name="previously-ear")
+    return house

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -31,14 +30,16 @@ class Finding:
         return asdict(self)
 
 
-async def examine(path: Path, upstream: str | None, *, repair: bool = False) -> list[Finding]:
+async def examine(
+    location: app.Location, upstream: str | None, *, repair: bool = False
+) -> list[Finding]:
     """Every check, in the order in which they would matter; `repair` mends what can be mended."""
-    database = await _database(path)
+    database = await _database(location)
     return [
         await _python(),
         await _tokens(),
         database,
-        *(await _contents(path, repair=repair) if database.ok else []),
+        *(await _contents(location, repair=repair) if database.ok else []),
         await _summariser(),
         await _upstream(upstream),
     ]
@@ -57,26 +58,29 @@ async def _tokens() -> Finding:
     )
 
 
-async def _database(path: Path) -> Finding:
-    if not await asyncio.to_thread(path.exists):
-        return Finding("database", ok=True, says=f"none at {path} yet; `previously serve` makes it")
+async def _database(location: app.Location) -> Finding:
+    where = app.shown_location(location)
+    if not await asyncio.to_thread(app.is_there, location):
+        return Finding(
+            "database", ok=True, says=f"none at {where} yet; `previously serve` makes it"
+        )
     try:
-        verdict, chats = await app.inspect(path)
+        verdict, chats = await app.inspect(location)
     except PreviouslyError as error:
         return Finding("database", ok=False, says=str(error))
     if verdict != "ok":
         return Finding(
-            "database", ok=False, says=f"{path} is damaged ({verdict}); restore a backup of it"
+            "database", ok=False, says=f"{where} is damaged ({verdict}); restore a backup of it"
         )
-    return Finding("database", ok=True, says=f"{path} is sound; chats: {chats}")
+    return Finding("database", ok=True, says=f"{where} is sound; chats: {chats}")
 
 
-async def _contents(path: Path, *, repair: bool) -> list[Finding]:
+async def _contents(location: app.Location, *, repair: bool) -> list[Finding]:
     """What the database says about itself: it may be whole as a file and still wrong."""
-    if not await asyncio.to_thread(path.exists):
+    if not await asyncio.to_thread(app.is_there, location):
         return []
     try:
-        found = await app.verify(path, repair=repair)
+        found = await app.verify(location, repair=repair)
     except PreviouslyError as error:
         return [Finding("coverage", ok=False, says=str(error))]
     return [_coverage(found, repair=repair), *_unfinished(found, repair=repair)]

@@ -10,6 +10,7 @@ PreviouslyError
 │   ├── Conflict           it was changed meanwhile; look again before you overwrite
 │   ├── StoreLocked        another process has the database open for writing
 │   ├── SchemaTooNew       the database was written by a newer version
+│   ├── SchemaTooOld       the database was written by an older version, and is open for reading
 │   ├── ReadOnly           the memory was opened for reading
 │   └── NotConfigured      a profile or an upstream is missing
 ├── RetryError             try the same thing again later
@@ -68,6 +69,10 @@ class StoreLocked(UserError):
 
 class SchemaTooNew(UserError):
     """The database was written by a newer version of this program."""
+
+
+class SchemaTooOld(UserError):
+    """The database was written by an older version and cannot be brought up while reading."""
 
 
 class ReadOnly(UserError):

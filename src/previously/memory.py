@@ -203,9 +203,12 @@ class Memory:
         read_only: bool = False,
         settings: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[Memory]:
-        """Open or make a memory. `llm` writes the summaries; without one they are extracts."""
+        """Open or make a memory: a SQLite file, or the database of a postgresql:// URL.
+
+        `llm` writes the summaries; without one they are extracts.
+        """
         house = await app.build(
-            app.database_path(str(database)),
+            app.database_location(str(database)),
             llm=llm,
             worker=worker,
             read_only=read_only,

@@ -1,6 +1,8 @@
 """The reconcile loop: look at a chat, do what its stored state says is due, look again.
 
-A wake-up carries no news. A lost one costs the time until the next sweep and nothing else.
+A wake-up carries no news. A lost one costs the time until the next sweep and nothing else. On a
+database that many processes share, each of them hears of every change; the lease decides who does
+the work.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ class Runner:
         self._worker = worker
         self._jitter = jitter  # between 0 and 1
         self._wanted: dict[int, ChatRef] = {}
+        self._heard: set[int] = set()  # chats that somebody changed, known by their keys only
         self._seen: dict[int, int] = {}  # looked at, nothing due; written down by the sweep
         self._running: set[int] = set()
         self._hurried: set[int] = set()
@@ -70,6 +73,11 @@ class Runner:
         self._wanted[ref.id] = ref
         self._wake.set()
 
+    def heard(self, chat_id: int) -> None:
+        """Some process has changed this chat."""
+        self._heard.add(chat_id)
+        self._wake.set()
+
     async def idle(self, ref: ChatRef, timeout_s: float) -> bool:
         """Wait until nothing is due in this chat; False if that took too long.
 
@@ -89,6 +97,7 @@ class Runner:
     async def _run(self) -> None:
         await self._sweep()
         while True:
+            await self._resolve_heard()
             self._start_wanted()
             try:
                 async with asyncio.timeout(SWEEP_EVERY_S):
@@ -96,6 +105,16 @@ class Runner:
             except TimeoutError:
                 await self._sweep()
             self._wake.clear()
+
+    async def _resolve_heard(self) -> None:
+        heard, self._heard = self._heard, set()
+        if not heard:
+            return
+        try:
+            for ref in await self._store.refs(list(heard)):
+                self._wanted.setdefault(ref.id, ref)
+        except RetryError as error:
+            log.warning("a change was heard of but not looked at: %s", error)
 
     def _start_wanted(self) -> None:
         for chat_id, ref in list(self._wanted.items()):
@@ -124,7 +143,8 @@ class Runner:
         """One of the two edges where everything is caught: a fault costs this chat a delay."""
         try:
             async with self._slots:
-                await self.reconcile(ref)
+                if self._store.exclusive or await self._may_be_due(ref):
+                    await self.reconcile(ref)
         except PlanAnewError as error:
             log.info("chat %s: %s", ref.id, error)
             self._wanted[ref.id] = ref
@@ -136,26 +156,51 @@ class Runner:
             async with self._looked:
                 self._looked.notify_all()
 
+    async def _may_be_due(self, ref: ChatRef) -> bool:
+        """A word about a change reaches every process; most of them find it taken or done."""
+        state = await self._store.work_state(ref)
+        if state.leased:
+            return False
+        ripe = state.due_at_ms is not None and state.due_at_ms <= await self._store.now_ms()
+        return state.rev > state.done_rev or ripe or ref.id in self._hurried
+
     async def reconcile(self, ref: ChatRef) -> None:
         """Do all that is due in one chat."""
         rest_ms = 0 if ref.id in self._hurried else REST_MS
-        snapshot = await self._load(ref)
-        decided = plan(snapshot, await self._store.now_ms(), rest_ms)
-        assert snapshot.backlog is not None
-        if not decided.ready and not snapshot.backlog.intents and not forgotten(snapshot):
-            state = await self._store.work_state(ref)
-            if state.due_at_ms == decided.next_ms:
-                self._seen[ref.id] = snapshot.rev
-                return
+        look = await self._first_look(ref, rest_ms)
+        if look is not None and await self._is_quiet(ref, *look):
+            return
         lease = await self._store.claim(ref, self._worker, LEASE_MS)
         if lease is None:
             return
         async with _held(self._store, lease):
+            snapshot, decided = look or await self._look_at(ref, rest_ms)
             while decided.ready:
                 await self._work_off(lease, snapshot, decided, rest_ms)
-                snapshot = await self._load(ref)
-                decided = plan(snapshot, await self._store.now_ms(), rest_ms)
+                snapshot, decided = await self._look_at(ref, rest_ms)
             await self._give_back(lease, snapshot, decided)
+
+    async def _first_look(self, ref: ChatRef, rest_ms: int) -> tuple[Snapshot, Plan] | None:
+        """Who is alone looks before leasing, and mostly need not lease. Others lease first: what
+        they saw before might be done by somebody else meanwhile."""
+        return await self._look_at(ref, rest_ms) if self._store.exclusive else None
+
+    async def _is_quiet(self, ref: ChatRef, snapshot: Snapshot, decided: Plan) -> bool:
+        """Whether nothing is to be done; then the next sweep writes down that it was seen."""
+        assert snapshot.backlog is not None
+        if decided.ready or snapshot.backlog.intents or forgotten(snapshot):
+            return False
+        state = await self._store.work_state(ref)
+        if state.due_at_ms != decided.next_ms:
+            return False
+        self._seen[ref.id] = snapshot.rev
+        return True
+
+    async def _look_at(self, ref: ChatRef, rest_ms: int) -> tuple[Snapshot, Plan]:
+        snapshot = await self._store.load(
+            ref, PLANNING, wide=True, tail_max=TAIL_LOOKED_AT, covers_max=COVERS_LOOKED_AT
+        )
+        return snapshot, plan(snapshot, await self._store.now_ms(), rest_ms)
 
     async def _give_back(self, lease: Lease, snapshot: Snapshot, decided: Plan) -> None:
         assert snapshot.backlog is not None
@@ -163,11 +208,6 @@ class Runner:
             await self._store.forget_attempts(lease.ref, gone)
         done = () if decided.next_ms else tuple(i.id for i in snapshot.backlog.intents)
         await self._store.finish(lease, snapshot.rev, decided.next_ms, done)
-
-    async def _load(self, ref: ChatRef) -> Snapshot:
-        return await self._store.load(
-            ref, PLANNING, wide=True, tail_max=TAIL_LOOKED_AT, covers_max=COVERS_LOOKED_AT
-        )
 
     async def _work_off(
         self, lease: Lease, snapshot: Snapshot, decided: Plan, rest_ms: int

@@ -47,6 +47,7 @@ AS_SAID = FoldKey("(as said)")  # nobody ever folds this one
 
 OWNER = "local"  # until tokens name others
 PAGE = 200
+SETTLE_LOOK_EVERY_S = 0.1
 EVENTS_LOOK_EVERY_S = 5.0  # changes made by another process are seen by then
 RENDERED_KEPT = 256  # folds whose text is held in memory
 NAME_CHARS_MAX = 200
@@ -84,9 +85,11 @@ class TaskState:
 
 
 class Background(Protocol):
-    """What works off the tasks, in this process or elsewhere."""
+    """What works off the tasks in this process."""
 
     def wake(self, ref: ChatRef) -> None: ...
+
+    def heard(self, chat_id: int) -> None: ...
 
     async def idle(self, ref: ChatRef, timeout_s: float) -> bool: ...
 
@@ -242,9 +245,12 @@ class Service:
         return result
 
     def wake(self, ref: ChatRef) -> None:
-        """Tell the background, and whoever listens, that this chat has changed."""
+        """Tell the background, and whoever listens, that this chat has changed.
+
+        A shared database tells every process itself, this one too.
+        """
         self.changed(ref)
-        if self._background is not None:
+        if self._background is not None and self.store.exclusive:
             self._background.wake(ref)
 
     async def messages(self, ref: ChatRef) -> AsyncIterator[Message]:
@@ -330,11 +336,26 @@ class Service:
 
     async def settle(self, ref: ChatRef, timeout_s: float) -> Settled:
         """Wait until nothing is due; says what failed and waits for another try."""
-        if self._background is None:
+        if self._background is None and (self.store.exclusive or self.store.read_only):
             raise BadInput("this memory runs no background work; open it with worker=True")
-        done = await self._background.idle(ref, timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                done = await self._quiet(ref, timeout_s)
+        except TimeoutError:
+            done = False
         waiting = (await self.store.attempts(ref)).values()
         return Settled(done, tuple(waiting))
+
+    async def _quiet(self, ref: ChatRef, timeout_s: float) -> bool:
+        """Until this process has nothing to do, and no other one that shares the database has."""
+        if self._background is not None and not await self._background.idle(ref, timeout_s):
+            return False
+        while not self.store.exclusive:
+            state = await self.store.work_state(ref)
+            if not state.leased and state.rev <= state.done_rev:
+                break
+            await asyncio.sleep(SETTLE_LOOK_EVERY_S)
+        return True
 
     async def tasks(self, ref: ChatRef) -> list[TaskState]:
         """What is due in this chat now, each with what became of it so far."""
@@ -374,7 +395,16 @@ class Service:
 
     def changed(self, ref: ChatRef) -> None:
         """Somebody who listens to this chat may look again."""
-        event = self._changes.pop(ref.id, None)
+        self._tell(ref.id)
+
+    def heard(self, chat_id: int) -> None:
+        """Some process that shares the database has changed this chat."""
+        self._tell(chat_id)
+        if self._background is not None:
+            self._background.heard(chat_id)
+
+    def _tell(self, chat_id: int) -> None:
+        event = self._changes.pop(chat_id, None)
         if event is not None:
             event.set()
 

@@ -1,4 +1,4 @@
-"""Whole stories: the library on a real SQLite file with a scripted model."""
+"""Whole stories: the library on a real database with a scripted model."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from previously import Memory
 Opener = Callable[..., AbstractAsyncContextManager[Memory]]
 
 
-@pytest.fixture
-def open_memory(tmp_path: Path) -> Opener:
-    """Opens the same file each time."""
+@pytest.fixture(params=["sqlite", "postgres"])
+def open_memory(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    """Opens the same database each time."""
+    shared = request.param == "postgres"
+    where = request.getfixturevalue("postgres_url") if shared else tmp_path / "story.db"
 
     def opened(**options: Any) -> AbstractAsyncContextManager[Memory]:
-        return Memory.open(tmp_path / "story.db", **options)
+        return Memory.open(where, **options)
 
     return opened

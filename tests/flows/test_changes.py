@@ -10,7 +10,7 @@ import pytest
 from previously import Chat, Memory
 from previously.errors import BadInput, Conflict, MessageNotFound
 from previously.model import Message, Prompt, Summary
-from previously.store import coverage
+from previously.store import audit
 from previously.testing import ScriptedLlm, plain_note
 from tests.flows.conftest import Opener
 
@@ -56,8 +56,8 @@ async def shown(chat: Chat) -> str:
 async def agrees(memory: Memory) -> None:
     store = memory._house.store
     ref = (await store.find_chat("local", "demo")).ref
-    written = await store._db.read(coverage.stored, ref, "volumes")
-    assert written == await store._db.read(coverage.recompute, ref, "volumes")
+    written = await store._db.read(audit.stored, ref, "volumes")
+    assert written == await store._db.read(audit.recompute, ref, "volumes")
 
 
 @pytest.mark.proves("G-24", "I4")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from previously import app
-from previously.store import coverage
+from previously.store import audit
 
 CRASHER = Path(__file__).with_name("crasher.py")
 
@@ -25,8 +25,8 @@ async def told(path: Path) -> tuple[list[str], list[tuple[str, tuple[int, ...], 
     house = await app.build(path, worker=False)
     try:
         chat = await house.service.find_chat("crash")
-        written = await house.store._db.read(coverage.stored, chat.ref, "volumes")
-        assert written == await house.store._db.read(coverage.recompute, chat.ref, "volumes")
+        written = await house.store._db.read(audit.stored, chat.ref, "volumes")
+        assert written == await house.store._db.read(audit.recompute, chat.ref, "volumes")
         bodies = [m.body async for m in house.service.messages(chat.ref)]
         notes = [
             (s.text, s.covers, s.valid, s.ordinal) async for s in house.service.summaries(chat.ref)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from previously import app
-from previously.store import coverage
+from previously.store import audit
 
 APPENDER = Path(__file__).with_name("appender.py")
 APPENDS = 100
@@ -68,8 +68,8 @@ async def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path: Path):
         assert settled.done
         assert settled.waiting == ()
         database = house.store._db
-        written = await database.read(coverage.stored, chat.ref, "volumes")
-        assert written == await database.read(coverage.recompute, chat.ref, "volumes")
+        written = await database.read(audit.stored, chat.ref, "volumes")
+        assert written == await database.read(audit.recompute, chat.ref, "volumes")
         assert written.holes == frozenset()
         prompt = await house.service.prompt(chat.ref, 100_000)
         assert prompt.trace.dropped == ()

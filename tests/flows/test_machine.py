@@ -33,7 +33,7 @@ from previously.errors import ModelUnavailable
 from previously.model import START, Ask, ChatRef, Message, NewMessage, Prompt, Summary
 from previously.runner import Runner
 from previously.service import Place
-from previously.store import coverage
+from previously.store import audit
 from previously.testing import ScriptedLlm, plain_note
 
 T = TypeVar("T")
@@ -266,8 +266,8 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def derivations_equal_their_recomputation(self) -> None:
         database = self.house.store._db
-        written = self.run(database.read(coverage.stored, self.ref, LANE))
-        assert written == self.run(database.read(coverage.recompute, self.ref, LANE))
+        written = self.run(database.read(audit.stored, self.ref, LANE))
+        assert written == self.run(database.read(audit.recompute, self.ref, LANE))
 
     @invariant()
     def the_chat_holds_what_was_said(self) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from previously import Chat, Memory, app
 from previously.errors import BadInput, MessageNotFound
 from previously.model import ChatRef, Message, Prompt
-from previously.store import coverage
+from previously.store import audit
 from previously.testing import ScriptedLlm
 from tests.flows.conftest import Opener
 from tests.flows.test_branch import SMALL, STEPS, Story
@@ -291,7 +291,7 @@ async def test_a_restored_chat_is_true_to_its_hashes(tmp_path: Path):
     await turns(chat, 11, 20)
     await chat.settle()
     await chat.restore(save)
-    written = await house.store._db.read(coverage.stored, chat._ref, "volumes")
-    assert written == await house.store._db.read(coverage.recompute, chat._ref, "volumes")
+    written = await house.store._db.read(audit.stored, chat._ref, "volumes")
+    assert written == await house.store._db.read(audit.recompute, chat._ref, "volumes")
     assert len(written.valid) == len(await valid(chat)) == 10
     await house.close()

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from previously.store import Database
+from previously.store.postgres import PostgresDatabase
 from previously.store.sql import SqlStore
 from previously.store.sqlite import SqliteDatabase
 
-BACKENDS: dict[str, Callable[[Path], Database]] = {
-    "sqlite": lambda folder: SqliteDatabase(folder / "contract.db"),
+
+async def _sqlite(request: pytest.FixtureRequest) -> Database:
+    folder: Path = request.getfixturevalue("tmp_path")
+    return SqliteDatabase(folder / "contract.db")
+
+
+class OnOurClock(PostgresDatabase):
+    """PostgreSQL, but time goes on when a test says so."""
+
+    def now_ms(self, connection: sa.Connection) -> int | None:
+        return None
+
+
+async def _postgres(request: pytest.FixtureRequest) -> Database:
+    return await OnOurClock.open(request.getfixturevalue("postgres_url"))
+
+
+BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Awaitable[Database]]] = {
+    "sqlite": _sqlite,
+    "postgres": _postgres,
 }
 
 
@@ -32,8 +52,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=BACKENDS)
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    opened = BACKENDS[request.param](tmp_path)
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    opened = await BACKENDS[request.param](request)
     yield opened
     await opened.close()
 

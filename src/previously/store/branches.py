@@ -16,7 +16,7 @@ from sqlalchemy import BindParameter
 
 from previously.errors import BadInput, ChatNotFound, MessageNotFound, StaleDraft
 from previously.model import BIRTH_BITS, BIRTH_MASK, START, Chat, ChatRef, SummaryStatus, key
-from previously.store import Branching, chats, coverage
+from previously.store import Branching, audit, chats
 from previously.store.rows import M, S
 from previously.store.schema import (
     chat,
@@ -300,7 +300,7 @@ def finish(conn: sa.Connection, made: Branching, now_ms: int) -> Chat:
     mine = work.c.chat_id == made.target.id
     conn.execute(sa.update(work).where(mine).values(rev=1, **_mapping(born)))
     for lane in _lanes(conn, made.target):
-        coverage.repair(conn, made.target, lane, now_ms)
+        audit.repair(conn, made.target, lane, now_ms)
     _refuse_taken(conn, made.target.owner, made.name)
     shown = sa.update(chat).where(chat.c.id == made.target.id)
     conn.execute(shown.values(name=made.name, building=False))
@@ -336,7 +336,15 @@ def unfinished(conn: sa.Connection) -> int:
     return conn.execute(query).scalar_one()
 
 
-def remove_unfinished(conn: sa.Connection, ref: ChatRef | None = None) -> int:
-    """Remove one unfinished chat, or all: only for a database that no other process writes to."""
-    which = sa.and_(chat.c.building.is_(True), *([] if ref is None else [chat.c.id == ref.id]))
-    return conn.execute(sa.delete(chat).where(which)).rowcount
+def remove_unfinished(conn: sa.Connection, ref: ChatRef) -> int:
+    """Remove one unfinished chat."""
+    return _remove(conn, chat.c.id == ref.id)
+
+
+def remove_abandoned(conn: sa.Connection, before_ms: int) -> int:
+    """Remove what was begun before that time and never finished."""
+    return _remove(conn, chat.c.created_at < before_ms)
+
+
+def _remove(conn: sa.Connection, which: sa.ColumnElement[bool]) -> int:
+    return conn.execute(sa.delete(chat).where(chat.c.building.is_(True), which)).rowcount

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -38,6 +38,12 @@ def listing(conn: sa.Connection, owner: str, limit: int) -> list[Chat]:
     """The owner's chats, newest first."""
     query = _SELECT.where(chat.c.owner == owner, _VISIBLE).order_by(chat.c.id.desc()).limit(limit)
     return [_chat(row) for row in conn.execute(query)]
+
+
+def refs(conn: sa.Connection, chat_ids: Sequence[int]) -> list[ChatRef]:
+    """The visible ones among these chats."""
+    query = sa.select(chat.c.id, chat.c.owner, chat.c.name).where(chat.c.id.in_(chat_ids), _VISIBLE)
+    return [ChatRef(row.id, row.owner, row.name) for row in conn.execute(query)]
 
 
 def ensure(conn: sa.Connection, owner: str, name: str, preset: str, lane: str, now_ms: int) -> Chat:

@@ -1,4 +1,4 @@
-"""Which messages a lane's valid summaries stand for: one writer, one recomputation.
+"""Which messages a lane's valid summaries stand for: the one writer of it.
 
 A leaf *matches* when its messages are exactly the eligible ones between its ends, in order, with
 the hashes it was written from. Of matching leaves that overlap, the one that covers more stands
@@ -7,13 +7,12 @@ For each (chat, lane) every eligible message up to `covered_to` is under exactly
 listed in `hole`; everything after it is uncovered.
 
 `refresh` keeps this true after any change, at a cost that does not grow with the chat.
-`recompute` derives the same from hashes alone; tests and repairs compare the two.
+`audit.recompute` derives the same from hashes alone; tests and repairs compare the two.
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -182,7 +181,12 @@ def refresh(
     for lane, covered_to in conn.execute(_LANES, {"chat": ref.id}).all():
         touched += _refresh_lane(conn, ref, lane, covered_to, near, now_ms)
     if touched:
-        conn.execute(_STALE, {"chat": ref.id, "changed_at": min(touched)})
+        mark_stale(conn, ref, min(touched))
+
+
+def mark_stale(conn: sa.Connection, ref: ChatRef, changed_pos: int) -> None:
+    """What folds show from here on is not what it was; each moves at its next prompt."""
+    conn.execute(_STALE, {"chat": ref.id, "changed_at": changed_pos})
 
 
 def purge_paid(conn: sa.Connection, ref: ChatRef, changed: set[int]) -> None:
@@ -236,14 +240,15 @@ def _component(conn: sa.Connection, lane: str, near: set[int]) -> tuple[list[Lea
     while new:
         found = conn.execute(_LEAVES_OF, {"of_lane": lane, "ids": list(new)}).scalars()
         fresh = [i for i in found if i not in known]
-        for leaf in _read_leaves(conn, fresh):
+        for leaf in read_leaves(conn, fresh):
             known[leaf.id] = leaf
         new = {t for i in fresh for t, _ in known[i].targets} - around
         around |= new
     return list(known.values()), around
 
 
-def _read_leaves(conn: sa.Connection, ids: Sequence[int]) -> list[Leaf]:
+def read_leaves(conn: sa.Connection, ids: Sequence[int]) -> list[Leaf]:
+    """What each of these summaries stands on."""
     if not ids:
         return []
     targets: dict[int, list[tuple[int, bytes]]] = {}
@@ -279,9 +284,21 @@ def _write_states(
         first, last = valid.get(row.id, (row.first_pos, row.last_pos))
         if row.valid != (row.id in valid) or (first, last) != (row.first_pos, row.last_pos):
             flipped.add(row.id)
-            values = {"now_valid": row.id in valid, "now_first": first, "now_last": last}
-            conn.execute(_SET_STATE, {"of_id": row.id, **values})
+            set_state(conn, row.id, (first, last), valid=row.id in valid)
     return flipped
+
+
+def set_state(conn: sa.Connection, summary_id: int, ends: tuple[int, int], *, valid: bool) -> None:
+    """Write down whether a summary is valid, and where it lies."""
+    values = {"now_valid": valid, "now_first": ends[0], "now_last": ends[1]}
+    conn.execute(_SET_STATE, {"of_id": summary_id, **values})
+
+
+def put_under(conn: sa.Connection, pairs: Iterable[tuple[int, int]]) -> None:
+    """Write down which summary stands for which, as (child, parent)."""
+    values = [{"of_id": child, "by_id": parent} for child, parent in pairs]
+    if values:
+        conn.execute(_COVER, values)
 
 
 def _refresh_parents(conn: sa.Connection, flipped: set[int]) -> None:
@@ -306,7 +323,7 @@ def retire(conn: sa.Connection, ref: ChatRef, summary_id: int, by: int | None = 
     )
     refresh_above(conn, [summary_id])
     first = conn.execute(sa.select(S.first_pos).where(S.id == summary_id)).scalar_one()
-    conn.execute(_STALE, {"chat": ref.id, "changed_at": first})
+    mark_stale(conn, ref, first)
 
 
 def _refresh_level(conn: sa.Connection, parents: set[int]) -> set[int]:
@@ -322,14 +339,13 @@ def _refresh_level(conn: sa.Connection, parents: set[int]) -> set[int]:
         first, last = min(c[2] for c in mine), max(c[3] for c in mine)
         if now_valid == row.valid and (first, last) == (row.first_pos, row.last_pos):
             continue
-        ends = {"now_first": first, "now_last": last}
-        conn.execute(_SET_STATE, {"of_id": row.id, "now_valid": now_valid, **ends})
+        set_state(conn, row.id, (first, last), valid=now_valid)
         flipped.add(row.id)
         if now_valid == row.valid:
             continue
         conn.execute(_UNCOVER, {"by_id": row.id})
         if now_valid:
-            conn.execute(_COVER, [{"of_id": c[0], "by_id": row.id} for c in mine])
+            put_under(conn, [(c[0], row.id) for c in mine])
     return flipped
 
 
@@ -371,120 +387,6 @@ def close_holes(conn: sa.Connection, ref: ChatRef, lane: str, ids: Iterable[int]
     conn.execute(_CLOSE_HOLES, {"chat": ref.id, "of_lane": lane, "ids": list(ids)})
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """What is written down about coverage, or what must be, given messages, links and hashes."""
-
-    holes: frozenset[int]
-    valid: frozenset[int]  # summaries of every level
-    covered_by: frozenset[tuple[int, int]]  # (child, parent)
-    spans: frozenset[tuple[int, int, int]]  # (valid summary, first, last position)
-
-
-def recompute(conn: sa.Connection, ref: ChatRef, lane: str) -> Derived:
-    """The derivation from scratch: linear in the chat, for tests and repairs."""
-    everything = _all_messages(conn, ref)
-    eligible = sorted(m.pos for m in everything.values() if m.eligible)
-    leaves, uppers = _all_summaries(conn, ref, lane)
-    counts = {leaf.id: _count(leaf, everything, eligible) for leaf in leaves}
-    ends = accepted(leaves, everything, counts)
-    covered = {t for leaf in leaves if leaf.id in ends for t, _ in leaf.targets}
-    covered_by = _climb(conn, ends, uppers)
-    covered_to = _covered_to(conn, ref, lane)
-    holes = {
-        m.id
-        for m in everything.values()
-        if m.eligible and m.pos <= covered_to and m.id not in covered
-    }
-    return Derived(
-        frozenset(holes),
-        frozenset(ends),
-        frozenset(covered_by),
-        frozenset((i, first, last) for i, (first, last) in ends.items()),
-    )
-
-
-def _all_messages(conn: sa.Connection, ref: ChatRef) -> dict[int, Message]:
-    query = sa.select(*rows.MESSAGE_COLUMNS).where(M.chat_id == ref.id)
-    return {m.id: m for m in rows.messages(conn.execute(query))}
-
-
-def _all_summaries(
-    conn: sa.Connection, ref: ChatRef, lane: str
-) -> tuple[list[Leaf], dict[int, int]]:
-    query = sa.select(S.id, S.level).where(S.chat_id == ref.id, S.lane == lane, _READY)
-    levels = {row.id: row.level for row in conn.execute(query.order_by(S.level, S.id))}
-    leaves = _read_leaves(conn, [i for i, level in levels.items() if level == 0])
-    return leaves, {i: level for i, level in levels.items() if level > 0}
-
-
-def _count(leaf: Leaf, messages: Mapping[int, Message], eligible: Sequence[int]) -> int:
-    ends = [messages[t].pos for t, _ in (leaf.targets[0], leaf.targets[-1]) if t in messages]
-    if not ends:
-        return 0
-    return bisect_right(eligible, max(ends)) - bisect_left(eligible, min(ends))
-
-
-def _climb(
-    conn: sa.Connection, ends: dict[int, tuple[int, int]], uppers: Mapping[int, int]
-) -> set[tuple[int, int]]:
-    """Add the summaries above the valid leaves that are valid too; who is under whom."""
-    hash_of = {r.id: r.hash for r in conn.execute(sa.select(S.id, S.hash))}
-    covered_by: set[tuple[int, int]] = set()
-    for upper in uppers:  # lower levels first
-        links = _read_leaves(conn, [upper])[0].targets
-        if all(t in ends and hash_of[t] == h for t, h in links):
-            spans = [ends[t] for t, _ in links]
-            ends[upper] = (min(first for first, _ in spans), max(last for _, last in spans))
-            covered_by |= {(t, upper) for t, _ in links}
-    return covered_by
-
-
-def _covered_to(conn: sa.Connection, ref: ChatRef, lane: str) -> int:
-    query = sa.select(lane_state.c.covered_to).where(
-        lane_state.c.chat_id == ref.id, lane_state.c.lane == lane
-    )
-    found = conn.execute(query).scalar()
-    return START if found is None else found
-
-
-def stored(conn: sa.Connection, ref: ChatRef, lane: str) -> Derived:
-    """The same, as it is written down."""
-    mine = sa.and_(S.chat_id == ref.id, S.lane == lane, _READY)
-    holes = sa.select(hole.c.message_id).where(hole.c.chat_id == ref.id, hole.c.lane == lane)
-    valid = sa.select(S.id).where(mine, S.valid.is_(True))
-    parents = sa.select(S.id, S.covered_by).where(mine, S.covered_by.is_not(None))
-    spans = sa.select(S.id, S.first_pos, S.last_pos).where(mine, S.valid.is_(True))
-    return Derived(
-        frozenset(conn.execute(holes).scalars()),
-        frozenset(conn.execute(valid).scalars()),
-        frozenset((row[0], row[1]) for row in conn.execute(parents)),
-        frozenset((row[0], row[1], row[2]) for row in conn.execute(spans)),
-    )
-
-
-def repair(conn: sa.Connection, ref: ChatRef, lane: str, now_ms: int) -> bool:
-    """Write down what hashes say, if something else stands there; whether it did."""
-    right = recompute(conn, ref, lane)
-    if right == stored(conn, ref, lane):
-        return False
-    ends = {i: (first, last) for i, first, last in right.spans}
-    query = sa.select(S.id, S.first_pos, S.last_pos).where(S.chat_id == ref.id, S.lane == lane)
-    for row in conn.execute(query.where(_READY)).all():
-        first, last = ends.get(row.id, (row.first_pos, row.last_pos))
-        values = {"now_valid": row.id in right.valid, "now_first": first, "now_last": last}
-        conn.execute(_SET_STATE, {"of_id": row.id, **values})
-    conn.execute(
-        sa.update(summary).where(S.chat_id == ref.id, S.lane == lane).values(covered_by=None)
-    )
-    if right.covered_by:
-        conn.execute(_COVER, [{"of_id": c, "by_id": p} for c, p in right.covered_by])
-    conn.execute(sa.delete(hole).where(hole.c.chat_id == ref.id, hole.c.lane == lane))
-    open_holes(conn, ref, lane, right.holes, now_ms)
-    conn.execute(_STALE, {"chat": ref.id, "changed_at": START})
-    return True
-
-
 def covering(conn: sa.Connection, ref: ChatRef, lane: str, ids: Sequence[int]) -> dict[int, int]:
     """Message key → the valid leaf that stands for it, for those that have one."""
     found = conn.execute(
@@ -498,4 +400,4 @@ def covering(conn: sa.Connection, ref: ChatRef, lane: str, ids: Sequence[int]) -
 
 def targets(conn: sa.Connection, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Summary key → the keys it links to, in order."""
-    return {leaf.id: tuple(t for t, _ in leaf.targets) for leaf in _read_leaves(conn, ids)}
+    return {leaf.id: tuple(t for t, _ in leaf.targets) for leaf in read_leaves(conn, ids)}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from previously.errors import SchemaTooNew
+from previously.errors import SchemaTooNew, SchemaTooOld
 
-HEAD = "0001"
-KNOWN = ("0001",)
+KNOWN = ("0001", "0002")
+HEAD = KNOWN[-1]
 
 
 def current(connection: sa.Connection) -> str | None:
@@ -30,22 +30,25 @@ def check(connection: sa.Connection) -> str | None:
     return revision
 
 
-def upgrade(engine: sa.Engine) -> None:
-    """Run what is missing. Alembic is imported only if there is something to run."""
-    with engine.connect() as connection:
-        if check(connection) == HEAD:
-            return
-        from alembic import command  # noqa: PLC0415 - 0.1 s that most starts can save
-        from alembic.config import Config  # noqa: PLC0415
+def check_readable(connection: sa.Connection) -> None:
+    """Refuse what only a writer could bring up to date."""
+    revision = check(connection)
+    if revision != HEAD:
+        raise SchemaTooOld(
+            f"this database has schema {revision or 'none'}; this program reads {HEAD}. "
+            "Run `previously migrate` on it once, or start the server."
+        )
 
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-        config.attributes["connection"] = connection
-        # All of it or nothing: a process that dies here must leave a file that opens again.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        end = "ROLLBACK"
-        try:
-            command.upgrade(config, "head")
-            end = "COMMIT"
-        finally:
-            connection.exec_driver_sql(end)
+
+def run(connection: sa.Connection, target: str = "head") -> None:
+    """Run what is missing, inside the transaction that the caller has begun.
+
+    All of it or nothing: a process that dies here must leave a database that opens again.
+    """
+    from alembic import command  # noqa: PLC0415 - 0.1 s that most starts can save
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, target)

@@ -134,6 +134,7 @@ message_revision = sa.Table(
     sa.Column("before", sa.Text, nullable=False),  # JSON of the columns that changed
     sa.Column("undone", sa.Boolean, nullable=False),
     sa.Column("created_at", Key, nullable=False),
+    sa.Index(None, "message_id"),
     sqlite_with_rowid=False,
 )
 
@@ -231,6 +232,7 @@ hole = sa.Table(
     ),  # …but for these
     sa.Column("since", Key, nullable=False),  # a rebuild waits until edits have come to rest
     sa.Column("proposal", Key),  # a new text that waits for the user, who had edited the old one
+    sa.Index(None, "message_id"),
     sqlite_with_rowid=False,
 )
 
@@ -382,4 +384,21 @@ installation = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("secret", sa.LargeBinary, nullable=False),  # keys the fences around quoted text
     sa.Column("created_at", Key, nullable=False),
+)
+
+limit_slot = sa.Table(  # calls that are running now, over all processes
+    "limit_slot",
+    metadata,
+    sa.Column("profile", sa.Text, primary_key=True),
+    sa.Column("holder", sa.Text, primary_key=True),
+    sa.Column("until", Key, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+limit_rate = sa.Table(  # when the next call of a profile is on time
+    "limit_rate",
+    metadata,
+    sa.Column("profile", sa.Text, primary_key=True),
+    sa.Column("next_at", Key, nullable=False),
+    sqlite_with_rowid=False,
 )

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
@@ -33,6 +33,7 @@ from previously.store import (
     Branching,
     Database,
     Kept,
+    audit,
     branches,
     changes,
     chats,
@@ -46,6 +47,12 @@ from previously.store import (
 )
 from previously.store.schema import chat, installation, lane_state, summary
 from previously.store.snapshots import KnownFold
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NO_END = 1 << 62
+BUILDING_MS_MAX = 3_600_000  # another process may still be at work on a copy younger than that
 
 FOLDS_KEPT = 256  # resolved folds held in memory; a fold changes every few turns at most
 
@@ -75,6 +82,26 @@ class SqlStore:
     async def close(self) -> None:
         await self._db.close()
 
+    async def _change(
+        self,
+        ref: ChatRef,
+        function: Callable[Concatenate[sa.Connection, ChatRef, P], T],
+        *args: P.args,
+        **kw: P.kwargs,
+    ) -> T:
+        """A transaction that reads of a chat before it writes: nobody else may come between."""
+
+        def held(conn: sa.Connection) -> T:
+            work.hold(conn, ref)
+            return function(conn, ref, *args, **kw)
+
+        return await self._db.write(held)
+
+    def _now_ms(self, conn: sa.Connection) -> int:
+        """The clock that leases go by: one for all processes that share the database."""
+        shared = self._db.now_ms(conn)
+        return self._clock_ms() if shared is None else shared
+
     async def secret(self) -> bytes:
         """The installation's own secret, made at the first call."""
         if self._secret is None:
@@ -93,7 +120,7 @@ class SqlStore:
         return await self._db.read(chats.listing, owner, limit)
 
     async def change_settings(self, ref: ChatRef, changes: Mapping[str, Any]) -> None:
-        await self._db.write(chats.change_settings, ref, changes)
+        await self._change(ref, chats.change_settings, changes)
 
     async def append(self, ref: ChatRef, new: Sequence[NewMessage]) -> tuple[Message, ...]:
         return await self._db.write(messages.append, ref, new, self._clock_ms())
@@ -101,30 +128,30 @@ class SqlStore:
     async def insert(
         self, ref: ChatRef, new: Sequence[NewMessage], before_id: int
     ) -> tuple[Message, ...]:
-        return await self._db.write(messages.insert, ref, new, before_id, self._clock_ms())
+        return await self._change(ref, messages.insert, new, before_id, self._clock_ms())
 
     async def change(
         self, ref: ChatRef, what: str, new: Mapping[int, Mapping[str, Any]]
     ) -> tuple[Message, ...]:
-        return await self._db.write(changes.change, ref, what, new, self._clock_ms())
+        return await self._change(ref, changes.change, what, new, self._clock_ms())
 
     async def edit(self, ref: ChatRef, message_id: int, text: str, version: int | None) -> Message:
-        return await self._db.write(changes.edit, ref, message_id, text, version, self._clock_ms())
+        return await self._change(ref, changes.edit, message_id, text, version, self._clock_ms())
 
     async def move(self, ref: ChatRef, message_id: int, before_id: int | None) -> Message:
-        return await self._db.write(changes.move, ref, message_id, before_id, self._clock_ms())
+        return await self._change(ref, changes.move, message_id, before_id, self._clock_ms())
 
     async def swipe(self, ref: ChatRef, message_id: int, choice: int | str) -> Message:
-        return await self._db.write(changes.swipe, ref, message_id, choice, self._clock_ms())
+        return await self._change(ref, changes.swipe, message_id, choice, self._clock_ms())
 
     async def undo(self, ref: ChatRef) -> tuple[Message, ...]:
-        return await self._db.write(changes.undo, ref, self._clock_ms())
+        return await self._change(ref, changes.undo, self._clock_ms())
 
     async def set_recalculating(self, ref: ChatRef, *, on: bool) -> None:
-        await self._db.write(chats.set_recalculating, ref, on=on)
+        await self._change(ref, chats.set_recalculating, on=on)
 
     async def repair(self, ref: ChatRef, lane: str) -> bool:
-        return await self._db.write(_repair, ref, lane, self._clock_ms())
+        return await self._change(ref, _repair, lane, self._clock_ms())
 
     async def lanes(self) -> list[tuple[ChatRef, str]]:
         """Every visible chat with every lane that has written about it."""
@@ -134,7 +161,7 @@ class SqlStore:
         """Whether what is written down about coverage is what messages and hashes say."""
 
         def read(conn: sa.Connection) -> bool:
-            return coverage.stored(conn, ref, lane) == coverage.recompute(conn, ref, lane)
+            return audit.stored(conn, ref, lane) == audit.recompute(conn, ref, lane)
 
         return await self._db.read(read)
 
@@ -151,20 +178,25 @@ class SqlStore:
     async def finish_branch(self, made: Branching) -> Chat:
         return await self._db.write(branches.finish, made, self._clock_ms())
 
-    async def remove_unfinished(self, ref: ChatRef | None = None) -> int:
+    async def remove_unfinished(self, ref: ChatRef) -> int:
         return await self._db.write(branches.remove_unfinished, ref)
+
+    async def remove_abandoned(self) -> int:
+        """Remove copies that nobody can be making any more."""
+        before_ms = NO_END if self._db.exclusive else self._clock_ms() - BUILDING_MS_MAX
+        return await self._db.write(branches.remove_abandoned, before_ms)
 
     async def save(self, ref: ChatRef) -> tuple[Kept, ...]:
         return await self._db.read(saves.take, ref)
 
     async def restore(self, ref: ChatRef, kept: Sequence[Kept]) -> tuple[Message, ...]:
-        return await self._db.write(saves.restore, ref, kept, self._clock_ms())
+        return await self._change(ref, saves.restore, kept, self._clock_ms())
 
     async def rollback(self, ref: ChatRef, to_id: int) -> tuple[Message, ...]:
-        return await self._db.write(saves.rollback, ref, to_id, self._clock_ms())
+        return await self._change(ref, saves.rollback, to_id, self._clock_ms())
 
     async def record_turn(self, ref: ChatRef, turn: TurnRecord) -> None:
-        await self._db.write(messages.record_turn, ref, turn, self._clock_ms())
+        await self._change(ref, messages.record_turn, turn, self._clock_ms())
 
     async def page(self, ref: ChatRef, after_pos: int, limit: int) -> tuple[Message, ...]:
         return await self._db.read(messages.page, ref, after_pos, limit)
@@ -235,38 +267,51 @@ class SqlStore:
         return known[1]
 
     async def save_fold(self, ref: ChatRef, moved: Fold) -> None:
-        await self._db.write(snapshots.save_fold, ref, moved, self._clock_ms())
+        await self._change(ref, snapshots.save_fold, moved, self._clock_ms())
 
     async def now_ms(self) -> int:
         """The clock that leases and retries go by."""
-        return self._clock_ms()
+        return self._clock_ms() if self._db.exclusive else await self._db.read(self._now_ms)
+
+    @property
+    def exclusive(self) -> bool:
+        return self._db.exclusive
+
+    async def listen(self, heard: Callable[[int], None]) -> None:
+        await self._db.listen(heard)
+
+    async def refs(self, chat_ids: Sequence[int]) -> list[ChatRef]:
+        return await self._db.read(chats.refs, chat_ids)
 
     async def recover(self) -> int:
-        return await self._db.write(work.recover)
+        return await self._db.write(work.recover) if self._db.exclusive else 0
 
     async def due(self, limit: int) -> list[tuple[ChatRef, int]]:
-        return await self._db.read(work.due, self._clock_ms(), limit)
+        return await self._db.read(lambda conn: work.due(conn, self._now_ms(conn), limit))
 
     async def settled(self, seen: Sequence[tuple[int, int]]) -> None:
         await self._db.write(work.settle, seen)
 
     async def work_state(self, ref: ChatRef) -> WorkState:
-        return await self._db.read(work.state, ref, self._clock_ms())
+        return await self._db.read(lambda conn: work.state(conn, ref, self._now_ms(conn)))
 
     async def attempts(self, ref: ChatRef) -> dict[str, Attempt]:
         return await self._db.read(work.attempts, ref)
 
     async def decide(self, ref: ChatRef, task_id: str, verdict: str, not_before_ms: int) -> bool:
-        return await self._db.write(work.decide, ref, task_id, verdict, not_before_ms)
+        return await self._change(ref, work.decide, task_id, verdict, not_before_ms)
 
     async def forget_attempts(self, ref: ChatRef, task_ids: Sequence[str]) -> None:
         await self._db.write(work.forget_attempts, ref, task_ids)
 
     async def claim(self, ref: ChatRef, worker: str, lease_ms: int) -> Lease | None:
-        return await self._db.write(work.claim, ref, worker, self._clock_ms(), lease_ms)
+        def timed(conn: sa.Connection) -> Lease | None:
+            return work.claim(conn, ref, worker, self._now_ms(conn), lease_ms)
+
+        return await self._db.write(timed)
 
     async def renew(self, lease: Lease, lease_ms: int) -> None:
-        await self._db.write(work.renew, lease, self._clock_ms() + lease_ms)
+        await self._db.write(lambda conn: work.renew(conn, lease, self._now_ms(conn) + lease_ms))
 
     async def finish(
         self,
@@ -279,18 +324,16 @@ class SqlStore:
         await self._db.write(work.finish, lease, seen_rev, due_at_ms, fulfilled, now_ms)
 
     async def wish(self, ref: ChatRef, lane: str, kind: str, from_pos: int) -> int:
-        return await self._db.write(
-            intents.open_intent, ref, lane, kind, from_pos, self._clock_ms()
-        )
+        return await self._change(ref, intents.open_intent, lane, kind, from_pos, self._clock_ms())
 
     async def edit_summary(self, ref: ChatRef, summary_id: int, text: str) -> Summary:
-        return await self._db.write(revisions.edit, ref, summary_id, text, self._clock_ms())
+        return await self._change(ref, revisions.edit, summary_id, text, self._clock_ms())
 
     async def restore_summary(self, ref: ChatRef, revision_id: int) -> Summary:
-        return await self._db.write(revisions.restore, ref, revision_id, self._clock_ms())
+        return await self._change(ref, revisions.restore, revision_id, self._clock_ms())
 
     async def reject_proposal(self, ref: ChatRef, proposal_id: int) -> None:
-        await self._db.write(revisions.reject, ref, proposal_id)
+        await self._change(ref, revisions.reject, proposal_id)
 
     async def revisions(self, ref: ChatRef, summary_id: int) -> tuple[Summary, ...]:
         return await self._db.read(revisions.history, ref, summary_id)
@@ -314,7 +357,7 @@ class SqlStore:
     async def keep_paid(
         self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
     ) -> None:
-        await self._db.write(work.keep_paid, ref, request_hash, reply, sources, self._clock_ms())
+        await self._change(ref, work.keep_paid, request_hash, reply, sources, self._clock_ms())
 
 
 def _month(now_ms: int) -> str:
@@ -322,7 +365,7 @@ def _month(now_ms: int) -> str:
 
 
 def _repair(conn: sa.Connection, ref: ChatRef, lane: str, now_ms: int) -> bool:
-    wrong = coverage.repair(conn, ref, lane, now_ms)
+    wrong = audit.repair(conn, ref, lane, now_ms)
     if wrong:
         changes.take_rev(conn, ref)  # what turned out to be uncovered is due
     return wrong

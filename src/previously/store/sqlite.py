@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from previously.errors import ReadOnly, StoreUnavailable
 from previously.store.lockfile import FileLock
-from previously.store.migrate import upgrade
+from previously.store.migrate import HEAD, check, run
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,8 +72,39 @@ def _as_ours(error: BaseException) -> BaseException:
     return error
 
 
+def _bring_up(path: Path) -> None:
+    """This program's schema, in one step; an older file is copied aside first."""
+    with _engine(path, read_only=False).connect() as connection:
+        revision = check(connection)
+        if revision == HEAD:
+            return
+        if revision is not None:
+            _copy_aside(connection, path.with_name(f"{path.name}.{revision}.bak"))
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        end = "ROLLBACK"
+        try:
+            run(connection)
+            end = "COMMIT"
+        finally:
+            connection.exec_driver_sql(end)
+
+
+def _copy_aside(connection: sa.Connection, target: Path) -> None:
+    """Whole or not at all: the copy gets its name when it is complete."""
+    unfinished = target.with_name(f"{target.name}.tmp")
+    unfinished.unlink(missing_ok=True)
+    copy = sqlite3.connect(unfinished)
+    try:
+        _raw(connection).backup(copy)
+    finally:
+        copy.close()
+    unfinished.replace(target)
+
+
 class SqliteDatabase:
     """One file. Opened for writing it holds the file's lock; for reading it needs none."""
+
+    exclusive = True
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
@@ -83,7 +114,7 @@ class SqliteDatabase:
         self._writes: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         if not read_only:
             try:
-                upgrade(_engine(path, read_only=False))
+                _bring_up(path)
             except BaseException as error:
                 self._release()
                 raise _as_ours(error) from error
@@ -108,6 +139,14 @@ class SqliteDatabase:
     ) -> T:
         """Run one function on one consistent state."""
         return await _queued(self._reads, lambda conn: function(conn, *args, **kw))
+
+    def now_ms(self, connection: sa.Connection) -> int | None:
+        """None: this process is the only one, and has a clock."""
+        return None
+
+    async def listen(self, heard: Callable[[int], None]) -> None:
+        """Nobody else changes anything."""
+        await asyncio.Event().wait()
 
     async def close(self) -> None:
         """Finish what waits, then let go of the file."""

