@@ -23,10 +23,12 @@ from previously.model import ChatRef
 from previously.runner import Runner
 from previously.service import Service
 from previously.settings import checked, from_environment, layered
-from previously.store.migrate import check_readable
+from previously.store.migrate import HEAD, check_readable
 from previously.store.postgres import PostgresDatabase, is_postgres, shown
 from previously.store.sql import SqlStore
 from previously.store.sqlite import SqliteDatabase
+from previously.store.transfer import Progress
+from previously.store.transfer import move as transfer
 
 log = logging.getLogger(__name__)
 
@@ -164,6 +166,28 @@ async def _open(location: Location, *, read_only: bool) -> SqliteDatabase | Post
             await made.close()
             raise
     return made
+
+
+async def bring_up(location: Location) -> str:
+    """Open for writing, which migrates; the schema that the database has now."""
+    await (await _open(location, read_only=False)).close()
+    return HEAD
+
+
+async def move(source: Location, target: Location, progress: Progress) -> dict[str, int]:
+    """Copy a whole memory into an empty database."""
+    if not is_there(source):
+        raise ChatNotFound(f"there is no memory at {source}")
+    await bring_up(source)
+    origin = await _open(source, read_only=isinstance(source, str))
+    try:
+        destination = await _open(target, read_only=False)
+        try:
+            return await transfer(origin, destination, progress)
+        finally:
+            await destination.close()
+    finally:
+        await origin.close()
 
 
 async def build(

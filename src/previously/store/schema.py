@@ -392,6 +392,7 @@ limit_slot = sa.Table(  # calls that are running now, over all processes
     sa.Column("profile", sa.Text, primary_key=True),
     sa.Column("holder", sa.Text, primary_key=True),
     sa.Column("until", Key, nullable=False),
+    info={"made_again": True},
     sqlite_with_rowid=False,
 )
 
@@ -400,5 +401,6 @@ limit_rate = sa.Table(  # when the next call of a profile is on time
     metadata,
     sa.Column("profile", sa.Text, primary_key=True),
     sa.Column("next_at", Key, nullable=False),
+    info={"made_again": True},
     sqlite_with_rowid=False,
 )

@@ -45,6 +45,7 @@ from previously.store import (
     snapshots,
     work,
 )
+from previously.store.limits import give_back, take
 from previously.store.schema import chat, installation, lane_state, summary
 from previously.store.snapshots import KnownFold
 
@@ -353,6 +354,19 @@ class SqlStore:
 
     async def forget_paid(self, ref: ChatRef, request_hash: str) -> None:
         await self._db.write(work.forget_paid, ref, request_hash)
+
+    async def take_place(
+        self, profile: str, holder: str, limits: tuple[int | None, int | None], lease_ms: int
+    ) -> int:
+        """A place for one model call: 0, or how long to wait before asking again."""
+
+        def timed(conn: sa.Connection) -> int:
+            return take(conn, profile, holder, limits, self._now_ms(conn), lease_ms)
+
+        return await self._db.write(timed)
+
+    async def give_place_back(self, profile: str, holder: str) -> None:
+        await self._db.write(give_back, profile, holder)
 
     async def keep_paid(
         self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
