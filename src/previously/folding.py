@@ -65,7 +65,14 @@ def wanted(snapshot: Snapshot, room_tokens: int, now_ms: int) -> str | None:
     """
     if snapshot.fold.version == 0:
         return FIRST
-    return STALE if snapshot.fold.stale else _growth(snapshot, room_tokens, now_ms)
+    if snapshot.fold.stale:
+        return STALE
+    return TOO_LARGE if _was_cut_too_short(snapshot) else _growth(snapshot, room_tokens, now_ms)
+
+
+def _was_cut_too_short(snapshot: Snapshot) -> bool:
+    """Whether there is a summary by now of something before the part that is loaded."""
+    return snapshot.tail_cut and snapshot.fold.tail_pos <= snapshot.covered_to
 
 
 def _growth(snapshot: Snapshot, room_tokens: int, now_ms: int) -> str | None:
@@ -111,15 +118,22 @@ def move(snapshot: Snapshot, room_tokens: int, reason: str) -> Snapshot:
         reason=reason,
     )
     tail = tuple(m for m in snapshot.tail if m.pos >= tail_pos)
-    return replace(snapshot, fold=fold, shown=shown, tail=tail)
+    cut = snapshot.tail_cut and tail_pos < snapshot.tail[0].pos
+    return replace(snapshot, fold=fold, shown=shown, tail=tail, tail_cut=cut)
 
 
 def _first_waiting(snapshot: Snapshot, tail_pos: int) -> int:
     """The first message whose summary is still to come: it stays in the tail.
 
-    Single holes further back are carried along as they are.
+    It may stand before the part of a long tail that is loaded; then the prompt lists it as
+    dropped. Single holes further back are carried along as they are.
     """
-    return next((m.pos for m in snapshot.tail if _waits(m, snapshot.covered_to)), tail_pos)
+    assert snapshot.backlog is not None
+    waiting = [m.pos for m in snapshot.tail if _waits(m, snapshot.covered_to)]
+    if snapshot.tail_cut:
+        runs = snapshot.backlog.uncovered.runs
+        waiting += [m.pos for run in runs for m in run if m.pos > snapshot.covered_to]
+    return min(waiting, default=tail_pos)
 
 
 def _waits(message: Message, covered_to: int) -> bool:

@@ -111,7 +111,7 @@ def cut_to_tokens(text: str, tokens_max: int) -> str:
     if count_tokens(text) <= tokens_max:
         return text
     for end in range(_last_plausible_end(text, tokens_max), 0, -1):
-        if _is_whole(text, end) and count_tokens(text[:end]) <= tokens_max:
+        if is_whole(text, end) and count_tokens(text[:end]) <= tokens_max:
             return text[:end]
     return ""
 
@@ -131,7 +131,7 @@ def _last_plausible_end(text: str, tokens_max: int) -> int:
     return min(len(text), fits + _LOOK_AHEAD_CHARS)
 
 
-def _is_whole(text: str, end: int) -> bool:
+def is_whole(text: str, end: int) -> bool:
     """Whether a cut before `text[end]` leaves the last visible character in one piece."""
     if end == len(text):
         return True

@@ -13,6 +13,7 @@ from previously.errors import BadInput
 from previously.llm import Llm
 from previously.model import START, Message, NewMessage, Prompt, Summary
 from previously.model import Chat as ChatRecord
+from previously.search import HITS_DEFAULT, Hit
 from previously.service import Service, Settled, TaskState
 from previously.text.clean import clean
 
@@ -152,6 +153,13 @@ class Chat:
         """The chat's revision, now and whenever something in it has changed."""
         return self._service.events(self._ref)
 
+    async def switch(self, preset: str) -> None:
+        """Remember this chat by another preset from now on.
+
+        What was written before stays stored, and stands again if you switch back.
+        """
+        await self._service.switch(self._ref, preset)
+
     async def recalculating(self, *, on: bool) -> None:
         """While this is on, nothing is summarised; what becomes due meanwhile is done after."""
         await self._service.set_recalculating(self._ref, on=on)
@@ -165,13 +173,22 @@ class Chat:
         return self._service.summaries(self._ref)
 
     async def prompt(
-        self, budget_tokens: int | None = None, *, audience: Collection[str] = ()
+        self,
+        budget_tokens: int | None = None,
+        *,
+        audience: Collection[str] = (),
+        query: str | None = None,
     ) -> Prompt:
         """The next prompt: `.messages` in OpenAI's format, `.tokens`, `.trace`.
 
-        With an audience it holds only what all of them were present for.
+        With an audience it holds only what all of them were present for. With a query, a question
+        about the past, it holds as much as it can of what that calls up.
         """
-        return await self._service.prompt(self._ref, budget_tokens, audience=audience)
+        return await self._service.prompt(self._ref, budget_tokens, audience=audience, query=query)
+
+    async def search(self, query: str, *, limit: int = HITS_DEFAULT) -> list[Hit]:
+        """The messages of this chat that answer a query best."""
+        return await self._service.search(query, chat=self.name, limit=limit)
 
     async def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> Settled:
         """Wait until no summary is due."""
@@ -225,3 +242,17 @@ class Memory:
         """The chat of that name, made if it is missing."""
         service = self._house.service
         return Chat(service, await service.open_chat(name, preset, settings))
+
+    async def search(
+        self,
+        query: str,
+        *,
+        participants: Collection[str] | None = None,
+        limit: int = HITS_DEFAULT,
+    ) -> list[Hit]:
+        """The messages of all chats that answer a query best.
+
+        With participants only in chats in which all of them take part.
+        """
+        service = self._house.service
+        return await service.search(query, participants=participants, limit=limit)

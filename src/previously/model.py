@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from previously.errors import BadInput
@@ -322,6 +323,7 @@ class Backlog:
     intents: tuple[Intent, ...] = ()
     rebuilds: tuple[Rebuild, ...] = ()
     proposed: frozenset[int] = frozenset()  # holes with a new text that waits for the user
+    waiting: frozenset[int] = frozenset()  # summaries that a new text of their volume waits over
     room_tokens: int | None = None  # the tightest room that any prompt of this chat had
 
 
@@ -377,7 +379,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Due work with its exact sources. It cannot be built with a gap."""
+    """Due work with its exact sources: messages, or summaries. It cannot be built with a gap."""
 
     chat: ChatRef
     lane: str
@@ -388,18 +390,73 @@ class Task:
     language: str
     uncovered: InitVar[Uncovered]
     replaces: int | None = None  # the summary it is written anew for
+    children: tuple[Summary, ...] = ()  # what it reads instead of messages, oldest first
     id: str = field(init=False, default="")
 
     def __post_init__(self, uncovered: Uncovered) -> None:
-        if not self.sources:
-            raise ValueError("a task needs sources")
-        if uncovered.between(self.sources[0], self.sources[-1]) != self.sources:
-            raise ValueError("a task reads every uncovered message between its ends, in order")
-        if len({m.presence for m in self.sources}) > 1:
-            raise ValueError("a task reads messages that the same people were there for")
-        hashes = (part for m in self.sources for part in (str(m.id), m.hash))
+        if bool(self.sources) == bool(self.children):
+            raise ValueError("a task reads messages, or summaries")
+        if len({thing.presence for thing in (*self.sources, *self.children)}) > 1:
+            raise ValueError("a task reads what the same people were there for")
+        if self.sources:
+            self._check_sources(uncovered)
+        else:
+            self._check_children(uncovered)
+        things = (*self.sources, *self.children)
+        hashes = (part for thing in things for part in (str(thing.id), thing.hash))
         anew = "" if self.replaces is None else str(self.replaces)
         object.__setattr__(self, "id", digest(self.lane, self.kind, anew, *hashes).hex())
+
+    def _check_sources(self, uncovered: Uncovered) -> None:
+        if uncovered.between(self.sources[0], self.sources[-1]) != self.sources:
+            raise ValueError("a task reads every uncovered message between its ends, in order")
+
+    def _check_children(self, uncovered: Uncovered) -> None:
+        if len({child.level for child in self.children}) > 1:
+            raise ValueError("a task reads summaries of one level")
+        if any(a.last_pos >= b.first_pos for a, b in pairwise(self.children)):
+            raise ValueError("a task reads summaries in order")
+        first, last = self.children[0].first_pos, self.children[-1].last_pos
+        if any(first <= m.pos <= last for run in uncovered.runs for m in run):
+            raise ValueError("a message between these summaries has none of its own")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the material that a summarising model reads: who says what."""
+
+    source: int  # key of its message; in plain text, the number of its paragraph
+    pos: int  # where it stands in the order; cuts are placed by it
+    speaker: str
+    text: str
+    tokens: int  # as it is written out
+    joined: bool = False  # never parted from the line before: a tool's result from its call
+    continued: bool = False  # it begins in the middle of its message
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one request of a run is about: a stretch of the material, or notes on such stretches."""
+
+    tokens_max: int
+    lines: tuple[Line, ...] = ()
+    notes: tuple[str, ...] = ()  # to be made into one, oldest first
+    opens: bool = True  # it begins where the material begins
+
+    @property
+    def material(self) -> tuple[tuple[str, str], ...]:
+        """Who says what; a note is said by nobody."""
+        said = tuple((line.speaker, line.text) for line in self.lines)
+        return said or tuple(("", note) for note in self.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The words of an answer that will do, and what is doubtful about them."""
+
+    text: str
+    tokens: int
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,20 +467,23 @@ class Ask:
     material: tuple[tuple[str, str], ...]  # (speaker, text), for a summariser that is no model
     tokens_max: int
     language: str
+    asked_of: str = ""  # the identity of the model that it is put to
 
     @property
     def hash(self) -> str:
         """What an answer is paid for once by: everything that determines it."""
         body = json.dumps([list(self.messages), self.tokens_max], sort_keys=True)
-        return digest(body).hex()
+        return digest(self.asked_of, body).hex()
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What one call cost, as the provider reports it."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int = 0  # all of the prompt, also what came from the provider's cache
+    output_tokens: int = 0  # all that was written, also the thinking
+    cached_tokens: int = 0  # of the input
+    reasoning_tokens: int = 0  # of the output, where the provider says
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,8 +492,9 @@ class Reply:
 
     text: str
     model: str
-    finish: str = "stop"
+    finish: str = "stop"  # stop | length | content_filter | tool | other
     usage: Usage = field(default_factory=Usage)
+    reasoning: str = ""  # what a thinking model said to itself; no part of the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,13 +506,44 @@ class Draft:
     tokens: int
     provenance: Mapping[str, Any]
     usage: Usage
+    stats: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how its run went
+    spent: tuple[str, ...] = ()  # requests whose kept answers have served their purpose
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A model's yes or no about a task; nothing is written but that it was said."""
+
+    task: Task
+    yes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A message of long ago that the pending turn calls up, and why."""
+
+    message: Message
+    floor: int
+    score: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """All that a turn calls up, best first, with what stands beside each."""
+
+    found: tuple[Recalled, ...] = ()
+    beside: Mapping[int, tuple[Recalled, ...]] = field(
+        default_factory=dict[int, tuple[Recalled, ...]]
+    )
+    question: bool = False  # it was asked for: it may take the room that summaries can spare
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """One piece of a prompt with its source, place and size."""
 
-    place: str  # standing | cover | raw | tail | pending
+    place: str  # standing | cover | raw | tail | fragment | pending
     wire: Mapping[str, Any]
     tokens: int
     sources: tuple[Item, ...] = ()
@@ -476,6 +568,7 @@ class Trace:
     blocks: tuple[Block, ...]
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...] = ()
+    recalled: tuple[Recalled, ...] = ()  # what the fragments quote
 
 
 @dataclass(frozen=True, slots=True)

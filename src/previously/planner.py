@@ -22,7 +22,7 @@ class Plan:
 def plan(snapshot: Snapshot, now_ms: int, rest_ms: int = REST_MS) -> Plan:
     """Due tasks, less those whose last attempt or latest edit asks for patience."""
     assert snapshot.backlog is not None
-    if snapshot.recalculating or not snapshot.settings.enabled:
+    if _rests(snapshot):
         return Plan()
     ready: list[Task] = []
     waits: list[int] = []
@@ -35,18 +35,31 @@ def plan(snapshot: Snapshot, now_ms: int, rest_ms: int = REST_MS) -> Plan:
     return Plan(tuple(ready), min((w for w in waits if w < NEVER_MS), default=None))
 
 
+def _rests(snapshot: Snapshot) -> bool:
+    return snapshot.recalculating or not snapshot.settings.enabled
+
+
 def due(snapshot: Snapshot) -> list[Task]:
     """All that its lane wants done, whether or not it has to wait."""
     return LANES[snapshot.lane].due(snapshot)
 
 
 def forgotten(snapshot: Snapshot) -> tuple[str, ...]:
-    """Attempts at tasks that are no longer due. None while only a part of what is due was read."""
+    """This lane's attempts at what is no longer due. None if only a part of that was read."""
     assert snapshot.backlog is not None
     if not snapshot.backlog.attempts or snapshot.backlog.uncovered_cut:
         return ()
     wanted = {task.id for task in due(snapshot)}
-    return tuple(t for t in snapshot.backlog.attempts if t not in wanted)
+    tried = snapshot.backlog.attempts.items()
+    return tuple(t for t, a in tried if a.lane == snapshot.lane and t not in wanted)
+
+
+def fulfilled(snapshot: Snapshot, decided: Plan) -> tuple[int, ...]:
+    """The wishes that nothing is left to do for. None while the chat rests: they are for later."""
+    assert snapshot.backlog is not None
+    if decided.next_ms is not None or _rests(snapshot):
+        return ()
+    return tuple(wish.id for wish in snapshot.backlog.intents)
 
 
 def _not_before(backlog: Backlog, task: Task, rest_ms: int) -> int:
@@ -60,6 +73,8 @@ def advance(snapshot: Snapshot, made: Summary) -> Snapshot:
     assert snapshot.backlog is not None
     backlog = snapshot.backlog
     covered = frozenset(made.covers)
+    if made.level:
+        return replace(snapshot, backlog=_under(backlog, made, covered))
     if made.status == SummaryStatus.PROPOSED:
         return replace(snapshot, backlog=replace(backlog, proposed=backlog.proposed | covered))
     runs = (tuple(m for m in run if m.id not in covered) for run in backlog.uncovered.runs)
@@ -72,3 +87,11 @@ def advance(snapshot: Snapshot, made: Summary) -> Snapshot:
         rebuilds=tuple(r for r in backlog.rebuilds if r.summary.id not in written),
     )
     return replace(snapshot, backlog=backlog, covered_to=max(snapshot.covered_to, made.last_pos))
+
+
+def _under(backlog: Backlog, made: Summary, children: frozenset[int]) -> Backlog:
+    """What stands after these summaries were covered by one above them."""
+    if made.status == SummaryStatus.PROPOSED:
+        return replace(backlog, waiting=backlog.waiting | children)
+    covers = [*(s for s in backlog.covers if s.id not in children), made]
+    return replace(backlog, covers=tuple(sorted(covers, key=lambda s: s.first_pos)))

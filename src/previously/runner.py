@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable
+from typing import Protocol
 
 from previously.engine import Engine
-from previously.errors import PlanAnewError, PreviouslyError, RetryError, StaleDraft
-from previously.model import Attempt, ChatRef, FoldKey, Lease, Snapshot, Summary, Task
-from previously.planner import REST_MS, Plan, advance, forgotten, plan
+from previously.errors import LeaseLost, PlanAnewError, PreviouslyError, RetryError, StaleDraft
+from previously.model import Attempt, ChatRef, FoldKey, Lease, Snapshot, Summary, Task, Verdict
+from previously.planner import NEVER_MS, REST_MS, Plan, advance, forgotten, fulfilled, plan
+from previously.settings import Settings
 from previously.store import Store
 
 log = logging.getLogger(__name__)
@@ -27,20 +29,29 @@ SWEEP_CHATS_MAX = 256
 CHATS_AT_ONCE = 4
 BACKOFF_FIRST_MS = 2_000
 BACKOFF_MAX_MS = 600_000
-COVERS_LOOKED_AT = 8  # summaries; a mini is written in the light of the two before it
+COVERS_LOOKED_AT = 256  # summaries; what stands in a chat is fewer once volumes are made
 TAIL_LOOKED_AT = 128  # messages; enough to find the low mark at any setting
 
+INDEX_MESSAGES = 128  # that one transaction puts into the search index
+INDEX_PAUSE_S = 0.05  # after each of them, for whoever has a turn to record
+
 PLANNING = FoldKey("(planning)")
+
+
+class Engines(Protocol):
+    """Who summarises what."""
+
+    async def engine_for(self, ref: ChatRef, lane: str, settings: Settings) -> Engine: ...
 
 
 class Runner:
     """Embedded: one loop in this process."""
 
     def __init__(
-        self, store: Store, engine: Engine, worker: str, jitter: Callable[[], float]
+        self, store: Store, engines: Engines, worker: str, jitter: Callable[[], float]
     ) -> None:
         self._store = store
-        self._engine = engine
+        self._engines = engines
         self._worker = worker
         self._jitter = jitter  # between 0 and 1
         self._wanted: dict[int, ChatRef] = {}
@@ -48,6 +59,7 @@ class Runner:
         self._seen: dict[int, int] = {}  # looked at, nothing due; written down by the sweep
         self._running: set[int] = set()
         self._hurried: set[int] = set()
+        self._owed: list[Lease] = []  # could not be given back, and would keep everybody out
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(CHATS_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,6 +71,7 @@ class Runner:
         """Take over what a dead process left, then run until `stop`."""
         await self._store.recover()
         self._loop = asyncio.create_task(self._run(), name="previously-runner")
+        self._tasks.add(asyncio.create_task(self._index(), name="previously-index"))
 
     async def stop(self) -> None:
         """End at once; what was running is planned again at the next start."""
@@ -95,15 +108,17 @@ class Runner:
         return ref.id in self._wanted or ref.id in self._running
 
     async def _run(self) -> None:
-        await self._sweep()
+        clock = asyncio.get_running_loop().time
+        sweep_at = clock()
         while True:
+            if clock() >= sweep_at:  # however much is heard of meanwhile
+                await self._sweep()
+                sweep_at = clock() + SWEEP_EVERY_S
             await self._resolve_heard()
             self._start_wanted()
-            try:
-                async with asyncio.timeout(SWEEP_EVERY_S):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(sweep_at):
                     await self._wake.wait()
-            except TimeoutError:
-                await self._sweep()
             self._wake.clear()
 
     async def _resolve_heard(self) -> None:
@@ -129,10 +144,25 @@ class Runner:
     async def _sweep(self) -> None:
         try:
             await self._write_seen()
+            owed, self._owed = self._owed, []
+            for lease in owed:
+                await self._let_go(lease)
             for ref, _ in await self._store.due(SWEEP_CHATS_MAX):
                 self._wanted.setdefault(ref.id, ref)
         except RetryError as error:
             log.warning("sweep postponed: %s", error)
+
+    async def _index(self) -> None:
+        """Bring the search index up, a batch at a time; a fault costs a delay."""
+        while True:
+            fed = 0
+            try:
+                fed = await self._store.index_some(INDEX_MESSAGES)
+            except RetryError as error:
+                log.info("index postponed: %s", error)
+            except Exception:
+                log.exception("the search index was not fed; the next round tries again")
+            await asyncio.sleep(INDEX_PAUSE_S if fed else SWEEP_EVERY_S)
 
     async def _write_seen(self) -> None:
         seen, self._seen = self._seen, {}
@@ -148,6 +178,8 @@ class Runner:
         except PlanAnewError as error:
             log.info("chat %s: %s", ref.id, error)
             self._wanted[ref.id] = ref
+        except RetryError as error:
+            log.warning("chat %s: %s; the next sweep tries again", ref.id, error)
         except Exception:
             log.exception("chat %s: reconcile failed; the next sweep tries again", ref.id)
         finally:
@@ -173,7 +205,7 @@ class Runner:
         lease = await self._store.claim(ref, self._worker, LEASE_MS)
         if lease is None:
             return
-        async with _held(self._store, lease):
+        async with self._held(lease):
             snapshot, decided = look or await self._look_at(ref, rest_ms)
             while decided.ready:
                 await self._work_off(lease, snapshot, decided, rest_ms)
@@ -203,10 +235,9 @@ class Runner:
         return snapshot, plan(snapshot, await self._store.now_ms(), rest_ms)
 
     async def _give_back(self, lease: Lease, snapshot: Snapshot, decided: Plan) -> None:
-        assert snapshot.backlog is not None
         if gone := forgotten(snapshot):
-            await self._store.forget_attempts(lease.ref, gone)
-        done = () if decided.next_ms else tuple(i.id for i in snapshot.backlog.intents)
+            await self._store.forget_attempts(lease, gone)
+        done = fulfilled(snapshot, decided)
         await self._store.finish(lease, snapshot.rev, decided.next_ms, done)
 
     async def _work_off(
@@ -218,16 +249,20 @@ class Runner:
         refused draft and never a wrong one.
         """
         while decided.ready:
-            made = await self._attempt(lease, decided.ready[0])
+            made = await self._attempt(lease, snapshot.settings, decided.ready[0])
             if made is None:
                 return
             snapshot = advance(snapshot, made)
             decided = plan(snapshot, await self._store.now_ms(), rest_ms)
 
-    async def _attempt(self, lease: Lease, task: Task) -> Summary | None:
+    async def _attempt(self, lease: Lease, settings: Settings, task: Task) -> Summary | None:
         """The summary, or None if there is a reason to look again."""
         try:
-            draft = await self._engine.run(task)
+            engine = await self._engines.engine_for(lease.ref, task.lane, settings)
+            draft = await engine.run(task)
+            if isinstance(draft, Verdict):
+                await self._note(lease, draft)
+                return None
             made = await self._store.commit(lease, draft)
         except StaleDraft as error:
             log.info("chat %s: %s", lease.ref.id, error)
@@ -241,6 +276,13 @@ class Runner:
             self.on_commit(lease.ref)
             return made
         return None
+
+    async def _note(self, lease: Lease, said: Verdict) -> None:
+        """A yes or no is remembered until what it was about has changed: it is paid for once."""
+        word = "yes" if said.yes else "no"
+        task = said.task
+        made = Attempt(task.id, task.lane, word, "", "", tries=1, not_before_ms=NEVER_MS)
+        await self._store.record_attempt(lease, made)
 
     async def _postpone(self, lease: Lease, task: Task, error: Exception) -> None:
         known = (await self._store.attempts(lease.ref)).get(task.id)
@@ -259,25 +301,45 @@ class Runner:
         )
         await self._store.record_attempt(lease, made)
 
+    @contextlib.asynccontextmanager
+    async def _held(self, lease: Lease) -> AsyncGenerator[None]:
+        """Hold the lease as long as the work goes on; give it back if the work breaks off.
 
-@contextlib.asynccontextmanager
-async def _held(store: Store, lease: Lease) -> AsyncGenerator[None]:
-    """Hold the lease as long as the work goes on; give it back if the work breaks off."""
+        If it is lost, the work ends at once: somebody else is doing it.
+        """
+        work = asyncio.current_task()
+        assert work is not None
+        keeper = asyncio.create_task(self._keep(lease, work))
+        finished = False
+        try:
+            yield
+            finished = True
+        except asyncio.CancelledError:
+            if keeper.done() and work.uncancel() == 0:
+                raise LeaseLost(f"another worker has chat {lease.ref.name!r}") from None
+            raise
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+            if not finished:
+                await self._let_go(lease)
 
-    async def renew() -> None:
+    async def _keep(self, lease: Lease, work: asyncio.Task[object]) -> None:
+        """Until the lease is lost. A database that is away for a moment is asked again."""
         while True:
             await asyncio.sleep(RENEW_EVERY_S)
-            await store.renew(lease, LEASE_MS)
+            try:
+                await self._store.renew(lease, LEASE_MS)
+            except RetryError as error:
+                log.warning("chat %s: the lease was not renewed: %s", lease.ref.id, error)
+            except LeaseLost:
+                work.cancel()
+                return
 
-    keeper = asyncio.create_task(renew())
-    finished = False
-    try:
-        yield
-        finished = True
-    finally:
-        keeper.cancel()
-        with contextlib.suppress(asyncio.CancelledError, PreviouslyError):
-            await keeper
-        if not finished:
-            with contextlib.suppress(PreviouslyError):
-                await store.release(lease)
+    async def _let_go(self, lease: Lease) -> None:
+        try:
+            await self._store.release(lease)
+        except RetryError:
+            self._owed.append(lease)
+        except LeaseLost as error:
+            log.info("chat %s: %s", lease.ref.id, error)

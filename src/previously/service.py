@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from previously import folding
-from previously.assembler import assemble, before_tail
+from previously import folding, search
+from previously.assembler import answer_room, assemble, assemble_answer, before_tail
 from previously.errors import BadInput, Conflict, PreviouslyError, StaleDraft, TaskNotFound
 from previously.lanes.registry import DEFAULT_PRESET, history_lane
 from previously.model import (
@@ -26,12 +26,14 @@ from previously.model import (
     Message,
     NewMessage,
     Prompt,
+    Recall,
     Snapshot,
     Summary,
     key,
     total_tokens,
 )
 from previously.planner import NEVER_MS, due
+from previously.recall import recalled
 from previously.settings import (
     BUDGET_MIN,
     COVERS_LOADED_MAX,
@@ -40,6 +42,7 @@ from previously.settings import (
     checked,
 )
 from previously.store import Kept, Store
+from previously.text.turns import pending_start
 
 T = TypeVar("T")
 
@@ -236,6 +239,11 @@ class Service:
         """Leave the messages as they were said instead."""
         self._changed(ref, await self.store.reject_proposal(ref, proposal_id))
 
+    async def switch(self, ref: ChatRef, preset: str) -> Chat:
+        """Remember the chat by another preset. Nothing is lost: switching back finds it again."""
+        lane = history_lane(preset)
+        return self._changed(ref, await self.store.set_lane(ref, preset, lane))
+
     async def set_recalculating(self, ref: ChatRef, *, on: bool) -> None:
         """Suspend summaries while a client rebuilds its own state."""
         self._changed(ref, await self.store.set_recalculating(ref, on=on))
@@ -278,10 +286,12 @@ class Service:
         pending: Sequence[Message] = (),
         audience: Collection[str] = (),
         preview: bool = False,
+        query: str | None = None,
     ) -> Prompt:
         """The next prompt. The fold moves here, and only here; a preview moves nothing.
 
         `pending` are messages not recorded yet; `head_tokens` is what the caller puts in front.
+        A `query` is a question about the past: what it calls up goes before summaries.
         """
         if budget_tokens is not None and budget_tokens < BUDGET_MIN:
             raise BadInput(f"a budget has at least {BUDGET_MIN} tokens", field="budget_tokens")
@@ -295,10 +305,36 @@ class Service:
             wide, _ = await self._look(ref, budget_tokens, audience, wide=True)
             snapshot = folding.move(_with(wide, pending), room, reason)
             if not preview and not self.store.read_only:
-                await self.store.save_fold(ref, snapshot.fold)
+                await self.store.save_fold(ref, snapshot.fold, snapshot.rev)
         else:
             snapshot = _with(snapshot, pending)
-        return assemble(snapshot, self._before_tail(snapshot), budget, head_tokens)
+        if query is not None:
+            start = answer_room(snapshot, budget, head_tokens)
+            found = await self._recall(snapshot, query, audience, start, question=True)
+            return assemble_answer(snapshot, found, budget, head_tokens)
+        found = await self._called_up(snapshot, audience)
+        return assemble(snapshot, self._before_tail(snapshot), budget, head_tokens, found)
+
+    async def _called_up(self, snapshot: Snapshot, audience: Collection[str]) -> Recall | None:
+        """What the pending turn calls up of all that is not in the tail."""
+        start = pending_start(snapshot.tail)
+        text = next((m.body for m in snapshot.tail[start:] if m.role == "user"), "")
+        if not snapshot.settings.related or not text or snapshot.fold.tail_pos == START:
+            return None
+        return await self._recall(snapshot, text, audience, snapshot.fold.tail_pos)
+
+    async def _recall(
+        self,
+        snapshot: Snapshot,
+        text: str,
+        audience: Collection[str],
+        before_pos: int,
+        *,
+        question: bool = False,
+    ) -> Recall:
+        return await recalled(
+            self.store, snapshot, text, audience, before_pos=before_pos, question=question
+        )
 
     def _before_tail(self, snapshot: Snapshot) -> tuple[Block, ...]:
         """Rendered once per fold: between folds this part of a prompt stands still."""
@@ -343,19 +379,28 @@ class Service:
                 done = await self._quiet(ref, timeout_s)
         except TimeoutError:
             done = False
-        waiting = (await self.store.attempts(ref)).values()
-        return Settled(done, tuple(waiting))
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        tried = (await self.store.attempts(ref)).values()
+        return Settled(done, tuple(a for a in tried if a.lane == lane))
 
     async def _quiet(self, ref: ChatRef, timeout_s: float) -> bool:
         """Until this process has nothing to do, and no other one that shares the database has."""
-        if self._background is not None and not await self._background.idle(ref, timeout_s):
-            return False
-        while not self.store.exclusive:
-            state = await self.store.work_state(ref)
-            if not state.leased and state.rev <= state.done_rev:
-                break
+        while True:
+            if self._background is not None and not await self._background.idle(ref, timeout_s):
+                return False
+            if self.store.exclusive or await self._is_done(ref):
+                return True
             await asyncio.sleep(SETTLE_LOOK_EVERY_S)
-        return True
+
+    async def _is_done(self, ref: ChatRef) -> bool:
+        """Whether nothing is due, neither now nor after the rest that follows an edit."""
+        state = await self.store.work_state(ref)
+        if state.leased or state.rev > state.done_rev:
+            return False
+        if state.due_at_ms is None:
+            return True
+        tried = (await self.store.attempts(ref)).values()
+        return any(attempt.not_before_ms == state.due_at_ms for attempt in tried)
 
     async def tasks(self, ref: ChatRef) -> list[TaskState]:
         """What is due in this chat now, each with what became of it so far."""
@@ -419,6 +464,26 @@ class Service:
             floor += len(page)
             after = page[-1].pos
 
+    async def search(
+        self,
+        query: str,
+        *,
+        chat: str | None = None,
+        participants: Collection[str] | None = None,
+        limit: int = search.HITS_DEFAULT,
+    ) -> list[search.Hit]:
+        """The messages that answer a query best, in one chat or in all.
+
+        With participants only in chats in which all of them take part.
+        """
+        if not 1 <= limit <= search.HITS_MAX:
+            raise BadInput(f"a search has 1 to {search.HITS_MAX} hits", field="limit")
+        if participants is not None and not (participants and all(participants)):
+            raise BadInput("name at least one participant, or leave them out", field="participants")
+        ref = None if chat is None else (await self.find_chat(chat)).ref
+        people = None if participants is None else frozenset(participants)
+        return await search.hits(self.store, OWNER, query, limit, ref=ref, people=people)
+
     async def prompt_again(
         self,
         ref: ChatRef,
@@ -478,16 +543,21 @@ def _with(snapshot: Snapshot, pending: Sequence[Message]) -> Snapshot:
 
 
 def _places(
-    page: Sequence[Message], floor: int, covering: Mapping[int, int], prompt: Prompt
+    page: Sequence[Message],
+    floor: int,
+    covering: Mapping[int, tuple[int, ...]],
+    prompt: Prompt,
 ) -> Iterator[Place]:
     shown = {
         (item.is_summary, item.id): block.place
         for block in prompt.trace.blocks
         for item in block.sources
+        if block.place != "fragment"  # what is quoted again still has its own place
     }
     for index, message in enumerate(page):
         place = shown.get((False, message.id))
-        cover = covering.get(message.id)
+        line = covering.get(message.id, ())
+        cover = next((i for i in line if (True, i) in shown), line[0] if line else None)
         number = floor + index
         if place is not None:
             how = "standing" if place == "standing" else "verbatim"

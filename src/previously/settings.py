@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from math import isnan
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from previously.errors import BadInput
 
@@ -12,6 +14,7 @@ from previously.errors import BadInput
 TAIL_SHARE = 0.35  # the tail at its low mark
 TAIL_SHARE_MAX = 0.60  # what it may grow to: its own share and those that nothing else uses
 COVERS_SHARE = 0.40
+FRAGMENTS_SHARE = 0.15
 
 COVERS_LOADED_MAX = 400  # summaries; a fold shows fewer
 BUDGET_MIN = 256
@@ -35,6 +38,34 @@ def _flag(value: Any) -> bool:
             return word in TRUE_WORDS
         raise ValueError(value)
     return bool(value)
+
+
+def _amount(low: float, high: float) -> Callable[[Any], float]:
+    def coerce(value: Any) -> float:
+        number = float(value)
+        if isnan(number):
+            raise ValueError(value)
+        return max(low, min(high, number))
+
+    return coerce
+
+
+def _text(chars_max: int) -> Callable[[Any], str]:
+    def coerce(value: Any) -> str:
+        if not isinstance(value, str) or len(value) > chars_max or not value.isprintable():
+            raise ValueError(value)
+        return value.strip()
+
+    return coerce
+
+
+def _zone(value: Any) -> str:
+    if value == "UTC":  # known everywhere, also where no table of zones is installed
+        return "UTC"
+    try:
+        return ZoneInfo(str(value)).key
+    except (ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(value) from error
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
@@ -73,6 +104,42 @@ class Settings:
     language: str = _setting(
         "auto", _one_of("auto", "zh", "en"), "language of summaries and labels"
     )
+
+    auto_volume_summary: bool = _setting(
+        default=True, coerce=_flag, help_text="make volumes of mini summaries in the background"
+    )
+    check_interval: int = _setting(
+        20, _whole(5, 100), "mini summaries between two looks whether a volume is finished"
+    )
+    volume_token_threshold: int = _setting(
+        8_000, _whole(1_000, 50_000), "tokens of mini summaries that make a volume by themselves"
+    )
+    max_unarchived_minis: int = _setting(
+        60, _whole(10, 1_000), "mini summaries that may stand without a volume"
+    )
+    volume_tokens: int = _setting(300, _whole(64, 8_000), "largest volume, in tokens")
+    era_tokens: int = _setting(600, _whole(64, 16_000), "largest summary of volumes, in tokens")
+    related: bool = _setting(
+        default=True, coerce=_flag, help_text="quote old messages that the newest turn calls up"
+    )
+    summary_profile: str = _setting(
+        "", _text(80), "profile of the model that writes summaries (empty: main, else extracts)"
+    )
+    fallback_to_main: bool = _setting(
+        default=True, coerce=_flag, help_text="ask profile main when summary_profile cannot answer"
+    )
+    max_latency_ms: int = _setting(
+        0, _whole(0, 3_600_000), "longest wait for one answer (0: as the profile says)"
+    )
+    monthly_budget_usd: float = _setting(
+        5.0, _amount(0, 1_000_000), "what summaries may cost in a month, in US dollars"
+    )
+    time_zone: str = _setting("UTC", _zone, "time zone in which a month begins")
+
+    @property
+    def covers_share(self) -> float:
+        """Of the room, for summaries; where nothing is recalled they may have that share too."""
+        return COVERS_SHARE + (0 if self.related else FRAGMENTS_SHARE)
 
     @property
     def high_mark(self) -> int:

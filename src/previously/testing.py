@@ -12,7 +12,8 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -107,7 +108,28 @@ class Failure:
     headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
 
 
-Answer = str | Mapping[str, Any] | Failure  # a text, a whole assistant message, or a refusal
+class Trouble(StrEnum):
+    """What an upstream does in the place of an answer."""
+
+    HANG = "hang"  # says nothing until its client leaves
+    RESET = "reset"  # breaks the connection half-way through its answer
+    HALF = "half"  # ends half-way through its answer as if that were all
+    GARBAGE = "garbage"  # says that all is well, and nothing that can be read
+
+
+# A text, a whole assistant message as OpenAI has it, a refusal, or worse.
+Answer = str | Mapping[str, Any] | Failure | Trouble
+
+GARBAGE = b"\x00\xff<html>It works!</html>{"
+HANG_LOOK_S = 0.005  # how often a hanging answer looks whether its client is still there
+
+
+def refusal(status: int, kind: str, message: str, **headers: str) -> Failure:
+    """A refusal that the clients of both providers can read; `retry_after="3"` is a header."""
+    error = {"type": kind, "code": kind, "message": message, "param": None}
+    body = json.dumps({"type": "error", "error": error}).encode()
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Failure(status, body, {"content-type": "application/json", **named})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +157,8 @@ def count_messages(body: Mapping[str, Any]) -> str:
 
 
 class FakeUpstream:
-    """An OpenAI-compatible server on loopback; use it as an async context manager."""
+    """A server on loopback that speaks OpenAI's chat completions and Anthropic's messages, each as
+    their own clients expect it; use it as an async context manager."""
 
     def __init__(
         self,
@@ -150,7 +173,11 @@ class FakeUpstream:
         self.piece_delay_s = 0.0  # between two events of a stream
         self.cut_after_pieces: int | None = None  # break the connection there
         self.sends_done = True  # whether a stream ends with `[DONE]`
-        self.abandoned = 0  # streams whose reader left before the end
+        self.window_tokens: int | None = None  # a longer prompt is refused, as its provider would
+        self.truncates_to_tokens: int | None = None  # a longer prompt is cut without a word
+        self.sends_usage = True
+        self.wrong_usage: Any = None  # sent in the place of the true one
+        self.abandoned = 0  # answers whose reader left before the end
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
 
@@ -161,12 +188,18 @@ class FakeUpstream:
 
     @property
     def url(self) -> str:
-        """The base URL that a client is given."""
-        return f"http://{self._host}:{self._port}/v1"
+        """The base URL that a client of OpenAI is given."""
+        return f"{self.anthropic_url}/v1"
+
+    @property
+    def anthropic_url(self) -> str:
+        """The base URL that a client of Anthropic is given."""
+        return f"http://{self._host}:{self._port}"
 
     async def __aenter__(self) -> FakeUpstream:
         app = web.Application(client_max_size=BODY_BYTES_MAX)
         app.router.add_post("/v1/chat/completions", self._completions)
+        app.router.add_post("/v1/messages", self._messages)
         app.router.add_get("/v1/models", self._models)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()
@@ -187,21 +220,75 @@ class FakeUpstream:
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
         await self._note(request)
-        model = {"id": "fake", "object": "model", "created": CREATED_S, "owned_by": "previously"}
-        return web.json_response({"object": "list", "data": [model]}, headers=self.headers)
+        model = {
+            "id": "fake",
+            "object": "model",
+            "type": "model",
+            "display_name": "Fake",
+            "created": CREATED_S,
+            "created_at": "2025-06-15T15:06:40Z",
+            "owned_by": "previously",
+        }
+        page = {"has_more": False, "first_id": "fake", "last_id": "fake"}
+        return web.json_response({"object": "list", "data": [model], **page}, headers=self.headers)
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
+        return await self._respond(request, _OPENAI)
+
+    async def _messages(self, request: web.Request) -> web.StreamResponse:
+        return await self._respond(request, _ANTHROPIC)
+
+    async def _respond(self, request: web.Request, tongue: _Tongue) -> web.StreamResponse:
         body = (await self._note(request)).body
+        asked = _prompt_tokens(body)
+        if self.window_tokens is not None and asked > self.window_tokens:
+            return _refused(tongue.too_long(asked, self.window_tokens))
         answer = self.answer(body)
         if isinstance(answer, Failure):
-            return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
-        said = {"content": answer} if isinstance(answer, str) else dict(answer)
+            return _refused(answer)
+        trouble = answer if isinstance(answer, Trouble) else None
+        text = count_messages(body) if isinstance(answer, Trouble) else answer
+        said = {"content": text} if isinstance(text, str) else dict(text)
+        usage = self._usage(asked, said, tongue)
+        if trouble is not None:
+            return await self._trouble(request, trouble, tongue, (body, said, usage))
         if body.get("stream"):
-            return await self._stream(request, body, said)
-        return web.json_response(_completion(body, said), headers=self.headers)
+            return await self._stream(request, tongue.events(body, said, usage), tongue)
+        return web.json_response(tongue.whole(body, said, usage), headers=self.headers)
+
+    def _usage(self, asked: int, said: Mapping[str, Any], tongue: _Tongue) -> Any:
+        if self.truncates_to_tokens is not None:
+            asked = min(asked, self.truncates_to_tokens)
+        if not self.sends_usage:
+            return None
+        answered = count_tokens(json.dumps(dict(said), ensure_ascii=False))
+        return tongue.usage(asked, answered) if self.wrong_usage is None else self.wrong_usage
+
+    async def _trouble(
+        self, request: web.Request, trouble: Trouble, tongue: _Tongue, said: _Spoken
+    ) -> web.StreamResponse:
+        if trouble is Trouble.HANG:
+            while _is_there(request):  # noqa: ASYNC110 nothing tells that it closed
+                await asyncio.sleep(HANG_LOOK_S)
+            self.abandoned += 1
+            return web.Response()
+        if trouble is Trouble.GARBAGE:
+            return web.Response(body=GARBAGE, content_type="application/json")
+        streams = bool(said[0].get("stream"))
+        events = b"".join(tongue.events(*said))
+        whole = events if streams else json.dumps(tongue.whole(*said)).encode()
+        kind = "text/event-stream" if streams else "application/json"
+        half = whole[: len(whole) // 2]
+        if trouble is Trouble.HALF:
+            return web.Response(body=half, content_type=kind)
+        response = web.StreamResponse(headers={"content-type": kind})
+        await response.prepare(request)
+        await response.write(half)
+        _break(request)
+        return response
 
     async def _stream(
-        self, request: web.Request, body: dict[str, Any], said: dict[str, Any]
+        self, request: web.Request, events: Iterator[bytes], tongue: _Tongue
     ) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={"content-type": "text/event-stream; charset=utf-8", **self.headers}
@@ -209,9 +296,9 @@ class FakeUpstream:
         await response.prepare(request)
         sent = 0
         try:
-            async for event in self._events(body, said):
+            async for event in self._paced(events, tongue):
                 if sent == self.cut_after_pieces and request.transport is not None:
-                    request.transport.abort()
+                    _break(request)
                     return response
                 await response.write(event)
                 sent += 1
@@ -219,24 +306,56 @@ class FakeUpstream:
             self.abandoned += 1
         return response
 
-    async def _events(
-        self, body: Mapping[str, Any], said: Mapping[str, Any]
-    ) -> AsyncIterator[bytes]:
-        for chunk in _chunks(body, said):
-            yield b"data: " + json.dumps(chunk, ensure_ascii=False).encode() + b"\n\n"
-            if self.piece_delay_s:
+    async def _paced(self, events: Iterator[bytes], tongue: _Tongue) -> AsyncIterator[bytes]:
+        for event in events:
+            if event != tongue.end or self.sends_done:
+                yield event
+            if self.piece_delay_s and event != tongue.end:
                 await asyncio.sleep(self.piece_delay_s)
-        if self.sends_done:
-            yield b"data: [DONE]\n\n"
+
+
+def _refused(failure: Failure) -> web.Response:
+    return web.Response(status=failure.status, body=failure.body, headers=failure.headers)
+
+
+def _is_there(request: web.Request) -> bool:
+    return request.transport is not None and not request.transport.is_closing()
+
+
+def _break(request: web.Request) -> None:
+    if isinstance(request.transport, asyncio.WriteTransport):
+        request.transport.abort()
+
+
+def _prompt_tokens(body: Mapping[str, Any]) -> int:
+    system = body.get("system")
+    head = [system] if system else []
+    return count_tokens(json.dumps([*head, *body["messages"]], ensure_ascii=False))
+
+
+def _event(data: Mapping[str, Any], name: str = "") -> bytes:
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+_Spoken = tuple[dict[str, Any], dict[str, Any], Any]  # the request, what is said, its usage
+
+
+class _Tongue(NamedTuple):
+    """One provider's way to say things."""
+
+    whole: Callable[[Mapping[str, Any], Mapping[str, Any], Any], dict[str, Any]]
+    events: Callable[[Mapping[str, Any], Mapping[str, Any], Any], Iterator[bytes]]
+    usage: Callable[[int, int], dict[str, int]]
+    too_long: Callable[[int, int], Failure]
+    end: bytes  # the closing event
 
 
 def _finish(said: Mapping[str, Any]) -> str:
     return "tool_calls" if said.get("tool_calls") else "stop"
 
 
-def _usage(body: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, int]:
-    asked = count_tokens(json.dumps(body["messages"], ensure_ascii=False))
-    answered = count_tokens(json.dumps(dict(said), ensure_ascii=False))
+def _openai_usage(asked: int, answered: int) -> dict[str, int]:
     return {
         "prompt_tokens": asked,
         "completion_tokens": answered,
@@ -244,19 +363,19 @@ def _usage(body: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _completion(body: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def _completion(body: Mapping[str, Any], said: Mapping[str, Any], usage: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": None, **said}
-    return {
+    whole = {
         "id": "chatcmpl-fake",
         "object": "chat.completion",
         "created": CREATED_S,
         "model": body.get("model", "fake"),
         "choices": [{"index": 0, "message": message, "finish_reason": _finish(said)}],
-        "usage": _usage(body, said),
     }
+    return whole if usage is None else {**whole, "usage": usage}
 
 
-def _chunks(body: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _openai_events(body: Mapping[str, Any], said: Mapping[str, Any], usage: Any) -> Iterator[bytes]:
     base = {
         "id": "chatcmpl-fake",
         "object": "chat.completion.chunk",
@@ -264,10 +383,11 @@ def _chunks(body: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[dict[s
         "model": body.get("model", "fake"),
     }
     for delta in _deltas(said):
-        yield {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    yield {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(said)}]}
-    if as_object(body.get("stream_options")).get("include_usage"):
-        yield {**base, "choices": [], "usage": _usage(body, said)}
+        yield _event({**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    yield _event({**base, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(said)}]})
+    if as_object(body.get("stream_options")).get("include_usage") and usage is not None:
+        yield _event({**base, "choices": [], "usage": usage})
+    yield _DONE
 
 
 def _deltas(said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -280,6 +400,93 @@ def _deltas(said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"tool_calls": [first]}
         for piece in _pieces(call["function"]["arguments"]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _openai_too_long(asked: int, window: int) -> Failure:
+    message = (
+        f"This model's maximum context length is {window} tokens. However, your messages resulted "
+        f"in {asked} tokens. Please reduce the length of the messages."
+    )
+    return refusal(400, "context_length_exceeded", message)
+
+
+def _anthropic_usage(asked: int, answered: int) -> dict[str, int]:
+    return {
+        "input_tokens": asked,
+        "output_tokens": answered,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    }
+
+
+def _message(body: Mapping[str, Any], said: Mapping[str, Any], usage: Any) -> dict[str, Any]:
+    whole = {
+        "id": "msg_fake",
+        "type": "message",
+        "role": "assistant",
+        "model": body.get("model", "fake"),
+        "content": _blocks(said),
+        "stop_reason": "tool_use" if said.get("tool_calls") else "end_turn",
+        "stop_sequence": None,
+    }
+    return whole if usage is None else {**whole, "usage": usage}
+
+
+def _blocks(said: Mapping[str, Any]) -> list[dict[str, Any]]:
+    text = said.get("content")
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+    for call in said.get("tool_calls") or ():
+        function = call["function"]
+        arguments = json.loads(function["arguments"])
+        used = {"type": "tool_use", "id": call["id"], "name": function["name"]}
+        blocks.append({**used, "input": arguments})
+    return blocks
+
+
+def _anthropic_events(
+    body: Mapping[str, Any], said: Mapping[str, Any], usage: Any
+) -> Iterator[bytes]:
+    whole = _message(body, said, usage)
+    start: dict[str, Any] = {**whole, "content": [], "stop_reason": None}
+    yield _event({"type": "message_start", "message": start}, "message_start")
+    yield _event({"type": "ping"}, "ping")
+    for index, block in enumerate(whole["content"]):
+        yield from _block_events(index, block)
+    delta = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    end: dict[str, Any] = {"type": "message_delta", "delta": delta}
+    if usage is not None:
+        end["usage"] = usage
+    yield _event(end, "message_delta")
+    yield _MESSAGE_STOP
+
+
+def _block_events(index: int, block: Mapping[str, Any]) -> Iterator[bytes]:
+    is_text = block["type"] == "text"
+    opened: dict[str, Any] = {**block, ("text" if is_text else "input"): "" if is_text else {}}
+    start: dict[str, Any] = {"type": "content_block_start", "index": index, "content_block": opened}
+    yield _event(start, "content_block_start")
+    for piece in _pieces(block["text"] if is_text else json.dumps(block["input"])):
+        delta = (
+            {"type": "text_delta", "text": piece}
+            if is_text
+            else {"type": "input_json_delta", "partial_json": piece}
+        )
+        said = {"type": "content_block_delta", "index": index, "delta": delta}
+        yield _event(said, "content_block_delta")
+    yield _event({"type": "content_block_stop", "index": index}, "content_block_stop")
+
+
+def _anthropic_too_long(asked: int, window: int) -> Failure:
+    message = f"prompt is too long: {asked} tokens > {window} maximum"
+    return refusal(400, "invalid_request_error", message)
+
+
+_DONE = b"data: [DONE]\n\n"
+_MESSAGE_STOP = _event({"type": "message_stop"}, "message_stop")
+_OPENAI = _Tongue(_completion, _openai_events, _openai_usage, _openai_too_long, _DONE)
+_ANTHROPIC = _Tongue(
+    _message, _anthropic_events, _anthropic_usage, _anthropic_too_long, _MESSAGE_STOP
+)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -131,6 +131,82 @@ def test_an_empty_chat_folds_to_nothing():
     assert built(moved).messages == []
 
 
+def cut(state: Snapshot, first: int) -> Snapshot:
+    """Only the messages from that one on are loaded."""
+    return replace(state, tail=state.tail[first:], tail_cut=True)
+
+
+@pytest.mark.proves("I1")
+def test_a_tail_that_is_too_long_to_load_starts_where_it_did_and_says_what_is_missing():
+    said = talk(60)
+    moved = folding.move(cut(snapshot(said, uncovered=[said[:8]]), 30), 9_000, "x")
+    assert moved.fold.tail_pos == said[0].pos
+    assert moved.tail == said[30:]
+    assert moved.shown == ()
+    (dropped,) = built(moved, 9_000).trace.dropped
+    assert (dropped.from_pos, dropped.before_pos) == (said[0].pos, said[30].pos)
+
+
+def test_a_cut_that_lies_behind_covers_leaves_nothing_out():
+    said = talk(60)
+    covers = minis(said[:40])
+    state = snapshot(said, covers=covers, uncovered=[said[40:48]])
+    moved = folding.move(cut(state, 30), 9_000, "x")
+    assert moved.tail == said[40:]
+    assert moved.shown == tuple(covers)
+    assert not moved.tail_cut
+    assert built(moved, 9_000).trace.dropped == ()
+
+
+def test_where_all_is_loaded_an_old_message_that_waits_is_carried_along_as_it_was_said():
+    """It was let in again before the tail: a hole like any other."""
+    said = talk(40)
+    fold = Fold(FoldKey("", 4_000), version=3, tail_pos=said[10].pos, stale=True)
+    state = snapshot(said[10:], uncovered=[said[4:5]], covered_to=said[3].pos, fold=fold)
+    moved = folding.move(state, 9_000, "x")
+    assert moved.tail == said[10:]
+    assert moved.shown == (said[4],)
+
+
+def test_a_summary_of_what_the_cut_left_out_moves_the_fold():
+    said = talk(40, created_at_ms=NOW)
+    fold = Fold(FoldKey("", 4_000), version=1, tail_pos=said[2].pos)
+    state = snapshot(said[2:], covers=minis(said[:2]), fold=fold)
+    assert folding.wanted(cut(state, 18), 9_000, NOW) is None
+    known = snapshot(said[2:], covered_to=said[2].pos, fold=fold)
+    assert folding.wanted(cut(known, 18), 9_000, NOW) == folding.TOO_LARGE
+    assert folding.wanted(replace(known, tail=known.tail[18:]), 9_000, NOW) is None
+
+
+@pytest.mark.proves("I1", "I2")
+@given(
+    st.integers(1, 60),
+    st.sets(st.integers(0, 29)),
+    st.integers(0, 59),
+    st.integers(0, 40),
+    st.integers(300, 6_000),
+)
+def test_however_much_of_the_tail_is_loaded_every_message_stands_once_or_is_named(
+    count: int, skipped: set[int], loaded_from: int, page: int, budget: int
+):
+    said = tuple(message(i + 2, tokens=60) for i in range(count))
+    covers = [s for i, s in enumerate(minis(said[: count // 2])) if i not in skipped]
+    under = {m for s in covers for m in s.covers}
+    covered_to = max((s.last_pos for s in covers), default=0)
+    holes = [(m,) for m in said if m.id not in under and m.pos <= covered_to]
+    after = [m for m in said if m.pos > covered_to][: page + 1]
+    state = snapshot(said, covers=covers, uncovered=[*holes, after], visible_floors=5)
+    first = min(loaded_from, count - 1)
+    state = cut(state, first) if first else state
+    prompt = built(folding.move(state, budget, "x"), budget)
+    items = [item for b in prompt.trace.blocks for item in b.sources]
+    for m in said:
+        raw = items.count(Item.of(m))
+        cover = sum(m.id in s.covers and Item.of(s) in items for s in covers)
+        gone = any(d.from_pos <= m.pos < d.before_pos for d in prompt.trace.dropped)
+        assert raw + cover + gone == 1, (m.pos, raw, cover, prompt.trace.dropped)
+
+
 @pytest.mark.proves("I9")
 @given(
     st.lists(st.integers(5, 900), min_size=1, max_size=60),

@@ -32,7 +32,7 @@ def test_a_task_with_a_gap_cannot_be_built():
         task(said[3:0:-1], said)
     with pytest.raises(ValueError, match="every uncovered message"):
         task(said[1:4], said[2:])
-    with pytest.raises(ValueError, match="needs sources"):
+    with pytest.raises(ValueError, match="reads messages, or summaries"):
         task((), said)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from previously.model import Attempt, Intent, Rebuild, Snapshot, SummaryStatus
-from previously.planner import NEVER_MS, REST_MS, advance, due, forgotten, plan
+from previously.planner import NEVER_MS, REST_MS, Plan, advance, due, forgotten, fulfilled, plan
 from tests.core.makers import mini, snapshot, talk
 
 NOW = 1_000_000
@@ -35,6 +35,12 @@ def test_a_task_that_failed_waits_while_the_others_go_on():
     assert plan(state(attempts=tried), NOW + 500).ready[0] == first
 
 
+def test_the_next_look_is_when_the_first_of_those_that_wait_may_run():
+    first, second, *_ = due(state())
+    tried = {first.id: attempt(first.id, NOW + 900), second.id: attempt(second.id, NOW + 500)}
+    assert plan(state(attempts=tried), NOW).next_ms == NOW + 500
+
+
 def test_a_cancelled_task_is_never_waited_for():
     first = due(state())[0]
     decided = plan(state(attempts={first.id: attempt(first.id, NEVER_MS)}), NOW)
@@ -47,7 +53,7 @@ def test_an_edit_comes_to_rest_before_it_is_written_about():
     since = {SAID[0].id: NOW, SAID[1].id: NOW - 700}
     decided = plan(state(open_since=since), NOW)
     assert [t.sources[0] for t in decided.ready] == [SAID[2], SAID[4], SAID[6], SAID[8]]
-    assert decided.next_ms == NOW + REST_MS
+    assert decided.next_ms == NOW + 2_000 == NOW + REST_MS
     assert len(plan(state(open_since=since), NOW + REST_MS).ready) == 5
     assert len(plan(state(open_since=since), NOW, rest_ms=0).ready) == 5
 
@@ -70,6 +76,25 @@ def test_attempts_at_what_is_no_longer_due_are_forgotten():
     assert forgotten(state(attempts={first.id: attempt(first.id, NOW)})) == ()
     assert forgotten(state()) == ()
     assert forgotten(state(attempts=tried, uncovered_cut=True)) == ()
+
+
+def test_attempts_of_another_lane_are_kept_for_when_it_is_back():
+    other = replace(attempt("there", NOW), lane="pairs")
+    assert forgotten(state(attempts={"there": other, "here": attempt("here", NOW)})) == ("here",)
+
+
+def test_a_wish_is_fulfilled_when_nothing_is_left_to_do_for_it():
+    wished = state(intents=(Intent(1, "volumes", "run"), Intent(2, "volumes", "rebuild")))
+    assert fulfilled(wished, Plan()) == (1, 2)
+    assert fulfilled(wished, Plan(next_ms=0)) == ()
+    assert fulfilled(state(), Plan()) == ()
+
+
+def test_a_wish_outlasts_a_rest():
+    wished = state(intents=(Intent(1, "volumes", "run"),))
+    off = replace(wished, settings=replace(wished.settings, enabled=False))
+    for resting in (replace(wished, recalculating=True), off):
+        assert fulfilled(resting, plan(resting, NOW)) == ()
 
 
 def test_a_wish_to_run_now_reaches_up_to_the_last_turn():
@@ -113,3 +138,11 @@ def test_a_note_over_a_hole_does_not_move_what_is_covered_back():
     assert after.backlog is not None
     assert after.backlog.covers == (early, late)
     assert after.backlog.uncovered.runs == (SAID[2:8], SAID[10:])
+
+
+def test_what_is_covered_to_its_end_leaves_no_empty_run():
+    """The last run is where a turn may still be open: it must be the one that has messages."""
+    made = snapshot(SAID, uncovered=[SAID[:3], SAID[8:10]], covered_to=SAID[9].pos)
+    after = advance(made, mini(1, SAID[8:10]))
+    assert after.backlog is not None
+    assert after.backlog.uncovered.runs == (SAID[:3],)

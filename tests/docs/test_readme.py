@@ -20,9 +20,7 @@ READMES = (ROOT / "README.md", ROOT / "README.zh.md")
 BIN = Path(sys.executable).parent
 
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_HOW = re.compile(
-    r"#\d+ +(?:user|assistant) +(?P<how>verbatim|mini s\d+(?:, left out: over its share)?) "
-)
+_HOW = re.compile(r"#\d+ +(?:user|assistant) +(?P<how>verbatim|summary s\d+) ")
 
 
 def fenced(readme: Path, language: str) -> list[str]:
@@ -152,8 +150,8 @@ def check(demo: Demo, turns: int, budget_tokens: int) -> None:
     assert len(lines) == 2 * turns
     hows = [found["how"].split(" s")[0] for line in lines if (found := _HOW.match(line))]
     assert len(hows) == len(lines), [line for line in lines if not _HOW.match(line)][:3]
-    assert set(hows) == {"verbatim", "mini"}
-    assert hows == sorted(hows), "minis first, then the tail"
+    assert set(hows) == {"verbatim", "summary"}
+    assert hows == sorted(hows), "summaries first, then the tail"
 
 
 def test_a_short_demonstration_stays_within_its_budget(tmp_path: Path):

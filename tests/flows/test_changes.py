@@ -17,7 +17,7 @@ from tests.flows.conftest import Opener
 
 @pytest.fixture
 def llm() -> ScriptedLlm:
-    return ScriptedLlm(lambda ask: "note: " + plain_note(ask))
+    return ScriptedLlm(lambda ask: "noted that " + plain_note(ask))
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_an_edit_shows_at_once_and_its_note_is_written_anew(chat: Chat, me
     await chat.append("user", "and then?")
     await chat.append("assistant", "then this.")
     await chat.settle()
-    assert "note: user: another question." in await shown(chat)  # from the next fold on
+    assert "noted that user: another question." in await shown(chat)  # from the next fold on
     await agrees(memory)
 
 

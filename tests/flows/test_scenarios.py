@@ -50,7 +50,8 @@ async def test_a_failure_storm_loses_nothing(tmp_path: Path):
     house = await app.build(tmp_path / "s.db", llm=ScriptedLlm(answer), clock=clock)
     try:
         service = house.service
-        chat = await service.open_chat("storm", settings={"visible_floors": 4, "fold_every": 2})
+        settings = {"visible_floors": 4, "fold_every": 2, "auto_volume_summary": False}
+        chat = await service.open_chat("storm", settings=settings)
         settled = await service.settle(chat.ref, 30)
         for n in range(60):
             await service.append(chat.ref, [NewMessage("user", f"turn {n} begins")])

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from previously.app import clock_ms
 from previously.errors import NotConfigured, ReadOnly, SchemaTooNew, StoreUnavailable
@@ -140,7 +141,7 @@ async def test_a_reader_changes_nothing(postgres_url: str):
     reader = await PostgresDatabase.open(postgres_url, read_only=True)
     with pytest.raises(ReadOnly):
         await SqlStore(reader, lambda: 1, {}).ensure_chat("local", "x", "volumes", "volumes")
-    with pytest.raises(sa.exc.DBAPIError, match="read-only"):
+    with pytest.raises(DBAPIError, match="read-only"):
         await reader.read(lambda conn: conn.execute(sa.delete(message)).rowcount)
     await reader.close()
 

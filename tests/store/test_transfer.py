@@ -30,6 +30,10 @@ async def lived(where: str | Path) -> list[tuple[str, str]]:
         return await prompts(memory)
 
 
+def silent(_table: str, _rows: int) -> None:
+    """Nobody watches."""
+
+
 async def prompts(memory: Memory) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for name in ("demo", "other"):
@@ -43,7 +47,7 @@ async def test_there_and_back_again(tmp_path: Path, postgres: Server):
     told = await lived(first)
     seen: list[tuple[str, int]] = []
     there = await move(first, shared, lambda table, rows: seen.append((table, rows)))
-    back = await move(shared, last, lambda *_: None)
+    back = await move(shared, last, silent)
     assert there == back
     assert there["message"] == 20
     assert there["summary"] > 3
@@ -60,7 +64,7 @@ async def test_a_target_that_holds_chats_is_refused(tmp_path: Path, postgres_url
     await lived(tmp_path / "a.db")
     await lived(postgres_url)
     with pytest.raises(BadInput, match="empty"):
-        await move(tmp_path / "a.db", postgres_url, lambda *_: None)
+        await move(tmp_path / "a.db", postgres_url, silent)
 
 
 async def test_a_copy_that_differs_is_taken_back(
@@ -74,9 +78,9 @@ async def test_a_copy_that_differs_is_taken_back(
 
     monkeypatch.setattr(transfer, "_insert", lossy)
     with pytest.raises(Conflict, match="table variant"):
-        await move(tmp_path / "a.db", postgres_url, lambda *_: None)
+        await move(tmp_path / "a.db", postgres_url, silent)
     monkeypatch.undo()
-    await move(tmp_path / "a.db", postgres_url, lambda *_: None)
+    await move(tmp_path / "a.db", postgres_url, silent)
 
 
 def test_the_command_says_what_it_moved(

@@ -14,7 +14,17 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from previously import __version__
-from previously.cli import doctor, migrate, prompt, serve, worker
+from previously.cli import (
+    doctor,
+    migrate,
+    profile,
+    prompt,
+    search,
+    serve,
+    summarize,
+    usage,
+    worker,
+)
 from previously.cli.options import Command
 from previously.errors import BadInput, PreviouslyError
 
@@ -54,6 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"previously {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (serve, worker, prompt, migrate, doctor):
+    for module in (serve, worker, prompt, search, summarize, profile, usage, migrate, doctor):
         module.add(commands)
     return parser

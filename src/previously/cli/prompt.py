@@ -56,6 +56,10 @@ def _prompt_json(chat: str, built: Prompt, places: Sequence[Place]) -> dict[str,
             for b in trace.blocks
         ],
         "notes": list(trace.notes),
+        "recalled": [
+            {"floor": r.floor, "id": str(Item.of(r.message)), "score": r.score, "reason": r.reason}
+            for r in trace.recalled
+        ],
         "trace": [_place_json(p) for p in places],
         "messages": built.messages,
     }
@@ -69,13 +73,13 @@ def _place_json(place: Place) -> dict[str, Any]:
         "how": place.how,
     }
     if place.summary_id is not None:
-        found["mini"] = _mini(place.summary_id)
+        found["summary"] = _summary(place.summary_id)
     if place.reason:
         found["reason"] = place.reason
     return found
 
 
-def _mini(summary_id: int) -> str:
+def _summary(summary_id: int) -> str:
     return str(Item(is_summary=True, id=summary_id))
 
 
@@ -87,19 +91,26 @@ def _trace_text(chat: str, built: Prompt, places: Sequence[Place]) -> str:
         *trace.notes,
     ]
     covers = [b for b in trace.blocks if b.place == "cover"]
-    verbatim = [b for b in trace.blocks if b.place != "cover"]
-    minis = sum(len(b.sources) for b in covers)
-    lines.append(f"  {'minis':9}{sum(b.tokens for b in covers):6} tokens in {minis} minis")
+    verbatim = [b for b in trace.blocks if b.place not in ("cover", "fragment")]
+    count = sum(len(b.sources) for b in covers)
+    lines.append(f"  {'summaries':9}{sum(b.tokens for b in covers):6} tokens in {count} summaries")
     lines.append(
         f"  {'verbatim':9}{sum(b.tokens for b in verbatim):6} tokens in {len(verbatim)} messages"
     )
+    lines += [
+        f"  recalled  #{r.floor} ({r.reason}; {r.score:.2f}) {_excerpt(r.message.body)}"
+        for r in trace.recalled
+    ]
     lines += [_place_line(p) for p in places]
     return "\n".join(lines)
 
 
 def _place_line(place: Place) -> str:
-    how = place.how if place.summary_id is None else f"mini {_mini(place.summary_id)}"
+    how = place.how if place.summary_id is None else f"summary {_summary(place.summary_id)}"
     if place.how == "dropped":
         how += f", left out: {place.reason}"
-    text = " ".join(place.message.body.split())[:EXCERPT_CHARS]
-    return f"#{place.floor:<5} {place.message.role:9} {how:14} {text}"
+    return f"#{place.floor:<5} {place.message.role:9} {how:14} {_excerpt(place.message.body)}"
+
+
+def _excerpt(text: str) -> str:
+    return " ".join(text.split())[:EXCERPT_CHARS]

@@ -33,21 +33,20 @@ async def run(args: argparse.Namespace) -> int:
             "--database postgresql://user@host/name. On a SQLite file the server is the worker.",
             field="database",
         )
+    told = _told_to_stop()
     house = await app.build(location)
     try:
         where = app.shown_location(location)
         print(json.dumps({"database": where}) if args.json else f"Working on {where}.", flush=True)
-        await _told_to_stop()
+        await told.wait()
     finally:
         await house.close()
     return 0
 
 
-async def _told_to_stop() -> None:
+def _told_to_stop() -> asyncio.Event:
     told = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    if sys.platform == "win32":  # there Ctrl-C is all there is, and it ends the loop
-        await told.wait()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told.set)
-    await told.wait()
+    if sys.platform != "win32":  # there Ctrl-C is all there is, and it ends the loop
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, told.set)
+    return told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from previously.model import Ask, Block, Draft, Reply, Snapshot, Summary, Task
+from previously.model import Accepted, Ask, Block, Part, Reply, Snapshot, Summary, Task
 
 
 class Lane(Protocol):
@@ -19,12 +19,21 @@ class Lane(Protocol):
         """What should be summarised now, most urgent first."""
         ...
 
-    def ask(self, task: Task, fence: str) -> Ask:
-        """The request for one task; `fence` marks where quoted material begins and ends."""
+    def ask(self, task: Task, fence: str, part: Part) -> Ask:
+        """The request about a part of the task: a stretch of its messages, or notes to be made into
+        one. `fence` marks where quoted material begins and ends."""
         ...
 
-    def accept(self, task: Task, reply: Reply) -> Draft:
-        """The reply as a draft, or `DraftRejected`."""
+    def accept(self, task: Task, part: Part, reply: Reply, *, last: bool) -> Accepted:
+        """The words of the reply, or `DraftRejected`; `last` if nobody will ask again."""
+        ...
+
+    def decides(self, task: Task) -> bool:
+        """Whether a task asks for a yes or no instead of a summary."""
+        ...
+
+    def verdict(self, task: Task, reply: Reply) -> bool:
+        """What the reply to such a task says."""
         ...
 
     def covers(self, snapshot: Snapshot) -> tuple[Summary, ...]:

@@ -1,17 +1,23 @@
-"""Volumes: a mini summary for each turn that leaves the tail, written once and never rewritten."""
+"""Volumes: a mini for each turn that leaves the tail, volumes of minis, and volumes of volumes.
+
+Each is written once. What has grown too long is not rewritten but covered by something shorter.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from previously.errors import DraftRejected
+from previously.lanes.levels import LINE_TOKENS, MINIS_SHARE, Limits, groups, size
+from previously.lanes.wording import ask_about, ask_about_notes, ask_to_merge, context
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
 from previously.model import (
+    Accepted,
     Ask,
     Block,
-    Draft,
     Item,
     Message,
+    Part,
     Reply,
     Snapshot,
     Summary,
@@ -20,17 +26,20 @@ from previously.model import (
 )
 from previously.prompts import texts
 from previously.settings import TAIL_SHARE
+from previously.text.answer import judge, says_yes
 from previously.text.language import language_of
-from previously.text.template import render
 from previously.text.turns import tail_start, turns
-from previously.text.wire import told_calls
 
 NAME = "volumes"
-MINI = "mini"
-RUN = "run"
+MINI, VOLUME, ERA, FINISHED = "mini", "volume", "era", "finished"
+RUN, ARCHIVE = "run", "archive"  # wishes
+YES = "yes"
 CONTEXT_MINIS = 2
 TARGET_MIN_TOKENS = 32
-LINE_TOKENS = 2  # what joining one more line to a block may add
+VOLUME_SHARE, ERA_SHARE = 3, 2  # a summary has at most so much less than what it stands for
+ONE_WORD_TOKENS = 16
+CONTEXT_TOKENS = 600  # of the volumes before, that a new one is written in the light of
+ROOM_MIN_TOKENS = 200
 
 
 class Volumes:
@@ -39,11 +48,69 @@ class Volumes:
     name = NAME
 
     def due(self, snapshot: Snapshot) -> list[Task]:
-        """One mini for each closed turn that has left the low mark and has none."""
-        backlog = snapshot.backlog
-        if backlog is None or not snapshot.settings.auto_mini_summary:
+        """Volumes first, so that what stands stays little; then a mini for each closed turn."""
+        if snapshot.backlog is None:
             return []
         before = _low_mark(snapshot)
+        tasks = self._volumes(snapshot, before)
+        return [*tasks, *self._minis(snapshot, before)]
+
+    def _volumes(self, snapshot: Snapshot, before: int) -> list[Task]:
+        """What is to be made one, or a question whether it is time for it."""
+        backlog, settings = snapshot.backlog, snapshot.settings
+        assert backlog is not None
+        now = any(wish.kind == ARCHIVE for wish in backlog.intents)
+        if not settings.auto_volume_summary and not now:
+            return []
+        covers = [c for c in backlog.covers if c.last_pos < before]
+        found = groups(covers, backlog.uncovered, _limits(snapshot), backlog.waiting, now=now)
+        tasks = [self._merging(snapshot, group) for group in found.due]
+        if found.ask:
+            asked = self._question(snapshot, found.ask)
+            said = backlog.attempts.get(asked.id)
+            if said is not None and said.verdict == YES:
+                tasks.append(self._merging(snapshot, found.ask))
+            tasks.append(asked)
+        return tasks
+
+    def _merging(self, snapshot: Snapshot, group: tuple[Summary, ...]) -> Task:
+        settings, is_era = snapshot.settings, group[0].level > 0
+        most = settings.era_tokens if is_era else settings.volume_tokens
+        target = size(group) // (ERA_SHARE if is_era else VOLUME_SHARE)
+        return self._about(
+            snapshot,
+            ERA if is_era else VOLUME,
+            group,
+            min(most, max(TARGET_MIN_TOKENS * 2, target)),
+        )
+
+    def _question(self, snapshot: Snapshot, group: tuple[Summary, ...]) -> Task:
+        return self._about(snapshot, FINISHED, group, ONE_WORD_TOKENS)
+
+    def _about(
+        self, snapshot: Snapshot, kind: str, group: tuple[Summary, ...], tokens_max: int
+    ) -> Task:
+        assert snapshot.backlog is not None
+        wanted = snapshot.settings.language
+        spoken = language_of("\n".join(s.text for s in group))
+        return Task(
+            chat=snapshot.ref,
+            lane=NAME,
+            kind=kind,
+            sources=(),
+            context=_volumes_before(snapshot.backlog.covers, group[0]),
+            tokens_max=tokens_max,
+            language=spoken if wanted == "auto" else wanted,
+            uncovered=snapshot.backlog.uncovered,
+            children=group,
+        )
+
+    def _minis(self, snapshot: Snapshot, before: int) -> list[Task]:
+        """One for each closed turn that has left the low mark and has none."""
+        backlog = snapshot.backlog
+        assert backlog is not None
+        if not snapshot.settings.auto_mini_summary:
+            return []
         tasks = [self._task(snapshot, r.sources, r.summary.id) for r in backlog.rebuilds]
         for run in backlog.uncovered.runs:
             closed, rest = turns(run)
@@ -60,7 +127,7 @@ class Volumes:
         self, snapshot: Snapshot, turn: tuple[Message, ...], replaces: int | None = None
     ) -> Task:
         assert snapshot.backlog is not None
-        earlier = [s for s in snapshot.backlog.covers if s.last_pos < turn[0].pos]
+        earlier = [s for s in snapshot.backlog.covers if s.last_pos < turn[0].pos and not s.level]
         wanted = snapshot.settings.language
         spoken = language_of("\n".join(m.body for m in turn))
         return Task(
@@ -75,39 +142,32 @@ class Volumes:
             replaces=replaces,
         )
 
-    def ask(self, task: Task, fence: str) -> Ask:
-        """Instruction, the two minis before, and the turn, quoted between fences."""
+    def ask(self, task: Task, fence: str, part: Part) -> Ask:
+        """Instruction, what came before, and the turn or the notes, quoted between fences."""
         wording = texts(task.language)
-        material = tuple((m.speaker, spoken_text(m)) for m in task.sources)
-        values = {
-            "FENCE": fence,
-            "TOKENS": str(task.tokens_max),
-            "CONTEXT": "\n".join(task.context) or wording.nothing_yet,
-            "NEW_HISTORY": "\n".join(f"{speaker}: {text}" for speaker, text in material),
-        }
-        return Ask(
-            messages=(
-                {"role": "system", "content": render(wording.mini_system, values)},
-                {"role": "user", "content": render(wording.mini_user, values)},
-            ),
-            material=material,
-            tokens_max=task.tokens_max,
-            language=task.language,
-        )
+        if task.children and part.lines:
+            part = replace(part, lines=(), notes=tuple(line.text for line in part.lines))
+            instruction = {VOLUME: wording.volume, FINISHED: wording.finished}.get(task.kind)
+            before = {"CONTEXT": context(part, task.context, wording)}
+            return ask_about_notes(instruction or wording.merge, part, fence, task.language, before)
+        if part.notes:
+            return ask_to_merge(part, fence, task.language)
+        before = {"CONTEXT": context(part, task.context, wording)}
+        return ask_about(wording.mini, part, fence, task.language, before)
 
-    def accept(self, task: Task, reply: Reply) -> Draft:
-        """The reply as a draft, if it is whole, not empty and shorter than what it stands for."""
-        text = reply.text.strip()
-        if reply.finish == "length":
-            raise DraftRejected("the answer was cut off")
-        if not text:
-            raise DraftRejected("the answer was empty")
-        tokens = count_tokens(text)
-        room = max(task.tokens_max, sum(m.tokens for m in task.sources))
-        if tokens > 2 * room:
-            raise DraftRejected(f"{tokens} tokens to stand for {room}")
-        provenance = {"model": reply.model, "tokens_max": task.tokens_max}
-        return Draft(task, text, tokens, provenance, reply.usage)
+    def accept(self, task: Task, part: Part, reply: Reply, *, last: bool) -> Accepted:
+        """The reply's words, if they are whole and shorter than what they stand for."""
+        wording = texts(task.language)
+        ours = wording.merge if part.notes or task.children else wording.mini
+        return judge(part, reply, last=last, instructions=ours.system)
+
+    def decides(self, task: Task) -> bool:
+        """Whether the task asks for a yes or no."""
+        return task.kind == FINISHED
+
+    def verdict(self, task: Task, reply: Reply) -> bool:
+        """Strictly one word for yes; anything else is no."""
+        return says_yes(reply.text)
 
     def covers(self, snapshot: Snapshot) -> tuple[Summary, ...]:
         """Every valid mini that is loaded."""
@@ -128,16 +188,32 @@ class Volumes:
         )
 
 
+def _limits(snapshot: Snapshot) -> Limits:
+    """What settings allow, and no more than a prompt has room for."""
+    settings, backlog = snapshot.settings, snapshot.backlog
+    tightest = backlog.room_tokens if backlog else None
+    budget = min(tightest or settings.budget_tokens, settings.budget_tokens)
+    room = max(ROOM_MIN_TOKENS, int(budget * settings.covers_share))
+    threshold = min(settings.volume_token_threshold, int(room * MINIS_SHARE))
+    return Limits(room, threshold, settings.check_interval, settings.max_unarchived_minis)
+
+
+def _volumes_before(covers: Sequence[Summary], first: Summary) -> tuple[str, ...]:
+    """The newest volumes before a stretch, oldest of them first, as far as they are short."""
+    chosen: list[str] = []
+    left = CONTEXT_TOKENS
+    for cover in reversed(covers):
+        if cover.level and cover.last_pos < first.first_pos:
+            left -= cover.tokens
+            if left < 0:
+                break
+            chosen.append(cover.text)
+    return tuple(reversed(chosen))
+
+
 def _target(turn: Sequence[Message], tokens_max: int) -> int:
     """Half of what it stands for, within limits: a note as long as its turn saves nothing."""
     return min(tokens_max, max(TARGET_MIN_TOKENS, sum(m.tokens for m in turn) // 2))
-
-
-def spoken_text(message: Message) -> str:
-    """What was said, with tool calls told in words."""
-    if message.tool_calls is None:
-        return message.body
-    return f"{message.body}\n{told_calls(message.tool_calls)}".strip()
 
 
 def _low_mark(snapshot: Snapshot) -> int:

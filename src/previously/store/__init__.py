@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -25,6 +25,7 @@ from previously.model import (
     Snapshot,
     Summary,
     TurnRecord,
+    Usage,
     WorkState,
 )
 from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX
@@ -84,6 +85,60 @@ class Kept:
     marks: Mapping[str, Any] = field(default_factory=dict[str, Any])  # hidden_by, excluded, pinned
 
 
+@dataclass(frozen=True, slots=True)
+class TermStats:
+    """What ranking needs to know about a chat: nothing of any other chat is in it."""
+
+    messages: int = 0  # in the index
+    tokens: int = 0  # of those messages together
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])  # how many hold each term
+    indexed_to: tuple[int, int] = (0, 1)  # revision, and the birth number that comes next
+    behind: bool = False  # something is not in the index yet
+
+
+class Candidate(NamedTuple):
+    """A message that may answer a query: as much of it as ranking needs."""
+
+    id: int
+    pos: int
+    tokens: int
+    created_at_ms: int
+    presence: int | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """Who pays, and what for."""
+
+    owner: str
+    month: str
+    profile: str
+    chat_id: int | None
+    lane: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was used, under one heading."""
+
+    heading: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int  # of the calls whose price is known
+    unpriced_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one look at the index gave: all that ranking needs."""
+
+    stats: TermStats
+    terms: tuple[str, ...]  # those of the query that were chosen
+    candidates: tuple[Candidate, ...]
+
+
 class Store(Protocol):
     """Everything the house keeps. Methods that take a `ChatRef` trust it: a look-up made it."""
 
@@ -122,6 +177,8 @@ class Store(Protocol):
 
     async def undo(self, ref: ChatRef) -> tuple[Message, ...]: ...
 
+    async def set_lane(self, ref: ChatRef, preset: str, lane: str) -> Chat: ...
+
     async def set_recalculating(self, ref: ChatRef, *, on: bool) -> None: ...
 
     async def repair(self, ref: ChatRef, lane: str) -> bool: ...
@@ -148,7 +205,9 @@ class Store(Protocol):
 
     async def summaries(self, ref: ChatRef, after_id: int, limit: int) -> tuple[Summary, ...]: ...
 
-    async def covering(self, ref: ChatRef, lane: str, ids: Sequence[int]) -> dict[int, int]: ...
+    async def covering(
+        self, ref: ChatRef, lane: str, ids: Sequence[int]
+    ) -> dict[int, tuple[int, ...]]: ...
 
     async def load(
         self,
@@ -160,7 +219,7 @@ class Store(Protocol):
         covers_max: int = COVERS_LOADED_MAX,
     ) -> Snapshot: ...
 
-    async def save_fold(self, ref: ChatRef, moved: Fold) -> None: ...
+    async def save_fold(self, ref: ChatRef, moved: Fold, seen_rev: int) -> None: ...
 
     async def now_ms(self) -> int: ...
 
@@ -185,7 +244,7 @@ class Store(Protocol):
         self, ref: ChatRef, task_id: str, verdict: str, not_before_ms: int
     ) -> bool: ...
 
-    async def forget_attempts(self, ref: ChatRef, task_ids: Sequence[str]) -> None: ...
+    async def forget_attempts(self, lease: Lease, task_ids: Sequence[str]) -> None: ...
 
     async def claim(self, ref: ChatRef, worker: str, lease_ms: int) -> Lease | None: ...
 
@@ -215,6 +274,32 @@ class Store(Protocol):
 
     async def record_attempt(self, lease: Lease, made: Attempt) -> None: ...
 
+    async def put_profile(self, owner: str, values: Mapping[str, Any]) -> int: ...
+
+    async def profiles(self, owner: str) -> list[tuple[dict[str, Any], int]]: ...
+
+    async def find_profile(self, owner: str, name: str) -> tuple[dict[str, Any], int] | None: ...
+
+    async def remove_profile(self, owner: str, name: str) -> None: ...
+
+    async def reserve(
+        self, purpose: Purpose, estimate_micros: int | None, limit_micros: int | None
+    ) -> int | None: ...
+
+    async def settle_cost(self, entry: int, used: Usage, cost_micros: int | None) -> None: ...
+
+    async def cancel_cost(self, entry: int) -> None: ...
+
+    async def spent(self, owner: str, month: str) -> int: ...
+
+    async def usage(self, owner: str, by: str) -> list[Spent]: ...
+
+    async def take_place(
+        self, profile: str, holder: str, limits: tuple[int | None, int | None], lease_ms: int
+    ) -> int: ...
+
+    async def give_place_back(self, profile: str, holder: str) -> None: ...
+
     async def paid(self, ref: ChatRef, request_hash: str) -> Reply | None: ...
 
     async def keep_paid(
@@ -222,3 +307,32 @@ class Store(Protocol):
     ) -> None: ...
 
     async def forget_paid(self, ref: ChatRef, request_hash: str) -> None: ...
+
+    async def index_some(self, limit: int, *, ripe: bool = True) -> int: ...
+
+    async def forget_terms(self, ref: ChatRef) -> None: ...
+
+    async def term_stats(self, ref: ChatRef, terms: Sequence[str]) -> TermStats: ...
+
+    async def term_candidates(
+        self, ref: ChatRef, terms: Sequence[str], stats: TermStats, limit: int, before_pos: int
+    ) -> tuple[Candidate, ...]: ...
+
+    async def find_terms(
+        self,
+        ref: ChatRef,
+        terms: Sequence[str],
+        choose: Callable[[TermStats], tuple[str, ...]],
+        limit: int,
+        before_pos: int,
+    ) -> Found: ...
+
+    async def term_chats(
+        self, owner: str, terms: Sequence[str], people: frozenset[str] | None
+    ) -> list[ChatRef]: ...
+
+    async def containing(self, ref: ChatRef, part: str, limit: int) -> tuple[Candidate, ...]: ...
+
+    async def shown(self, ref: ChatRef, ids: Sequence[int]) -> dict[int, tuple[Message, int]]: ...
+
+    async def presences(self, ref: ChatRef) -> dict[int, frozenset[str]]: ...

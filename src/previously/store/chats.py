@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from previously.errors import ChatNotFound
-from previously.model import Chat, ChatRef
-from previously.store.schema import chat, setting, work
+from previously.model import START, Chat, ChatRef
+from previously.store.schema import chat, fold, setting, work
 
 _COLUMNS = (chat.c.id, chat.c.owner, chat.c.name, chat.c.title, chat.c.preset, chat.c.lane)
 _SELECT = sa.select(*_COLUMNS, work.c.rev, chat.c.created_at).join(
@@ -63,6 +63,22 @@ def set_recalculating(conn: sa.Connection, ref: ChatRef, *, on: bool) -> None:
     """While a client rebuilds its own state, nothing is written about the chat."""
     conn.execute(sa.update(chat).where(chat.c.id == ref.id).values(recalculating=on))
     conn.execute(sa.update(work).where(work.c.chat_id == ref.id).values(rev=work.c.rev + 1))
+
+
+def set_lane(conn: sa.Connection, ref: ChatRef, preset: str, lane: str) -> Chat:
+    """Remember this chat by another lane from now on; what any lane has written stays.
+
+    Every fold starts over: this lane may have nothing to stand for what was folded.
+    """
+    known = find(conn, ref.owner, ref.name)
+    if (known.preset, known.lane) == (preset, lane):
+        return known
+    conn.execute(sa.update(chat).where(chat.c.id == ref.id).values(preset=preset, lane=lane))
+    begin = {"tail_pos": START, "from_pos": START, "shown": "", "stale": True}
+    mine = sa.update(fold).where(fold.c.chat_id == ref.id)
+    conn.execute(mine.values(version=fold.c.version + 1, **begin))
+    conn.execute(sa.update(work).where(work.c.chat_id == ref.id).values(rev=work.c.rev + 1))
+    return find(conn, ref.owner, ref.name)
 
 
 def change_settings(conn: sa.Connection, ref: ChatRef, changes: Mapping[str, Any]) -> None:

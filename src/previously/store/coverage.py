@@ -114,11 +114,14 @@ _CLOSE_HOLES = sa.delete(hole).where(
 _STALE = (
     sa.update(fold)
     .where(fold.c.chat_id == _CHAT, fold.c.tail_pos > sa.bindparam("changed_at"))
-    .values(stale=True)
+    .values(stale=True, version=fold.c.version + 1)  # a fold made of the old state is too late
 )
 _REACH = sa.select(sa.func.max(lane_state.c.covered_to)).where(lane_state.c.chat_id == _CHAT)
 _PAID = sa.select(llm_result.c.request_hash, llm_result.c.sources).where(
     llm_result.c.chat_id == _CHAT
+)
+_LINKED_FROM = sa.select(link.c.summary_id).where(
+    link.c.target_id.in_(_IDS), link.c.target_is_summary == sa.bindparam("of_summaries")
 )
 _PURGE_PAID = sa.delete(llm_result).where(
     llm_result.c.chat_id == _CHAT, llm_result.c.request_hash == sa.bindparam("request")
@@ -191,9 +194,25 @@ def mark_stale(conn: sa.Connection, ref: ChatRef, changed_pos: int) -> None:
 
 def purge_paid(conn: sa.Connection, ref: ChatRef, changed: set[int]) -> None:
     """Let go of answers that read what a message no longer says; the others stay paid for."""
-    for row in conn.execute(_PAID, {"chat": ref.id}).all():
-        if not changed.isdisjoint(json.loads(row.sources)):
+    kept = conn.execute(_PAID, {"chat": ref.id}).all()
+    if not kept:
+        return
+    read = changed | {-i for i in _written_from(conn, changed)}
+    for row in kept:
+        if not read.isdisjoint(json.loads(row.sources)):
             conn.execute(_PURGE_PAID, {"chat": ref.id, "request": row.request_hash})
+
+
+def _written_from(conn: sa.Connection, messages: set[int]) -> set[int]:
+    """Every summary that ever read one of these messages, directly or through another one."""
+    found: set[int] = set()
+    new, of_summaries = messages, False
+    while new:
+        linked = {"ids": list(new), "of_summaries": of_summaries}
+        new = set(conn.execute(_LINKED_FROM, linked).scalars()) - found
+        found |= new
+        of_summaries = True
+    return found
 
 
 def _neighbours(conn: sa.Connection, ref: ChatRef, positions: Sequence[int]) -> set[int]:
@@ -387,15 +406,37 @@ def close_holes(conn: sa.Connection, ref: ChatRef, lane: str, ids: Iterable[int]
     conn.execute(_CLOSE_HOLES, {"chat": ref.id, "of_lane": lane, "ids": list(ids)})
 
 
-def covering(conn: sa.Connection, ref: ChatRef, lane: str, ids: Sequence[int]) -> dict[int, int]:
-    """Message key → the valid leaf that stands for it, for those that have one."""
+def covering(
+    conn: sa.Connection, ref: ChatRef, lane: str, ids: Sequence[int]
+) -> dict[int, tuple[int, ...]]:
+    """Message key → the valid leaf that stands for it and all that stands above that, upward."""
     found = conn.execute(
         sa.select(link.c.target_id, S.id)
         .select_from(link.join(summary, S.id == link.c.summary_id))
         .where(link.c.target_is_summary.is_(False), link.c.target_id.in_(list(ids)))
         .where(S.chat_id == ref.id, S.lane == lane, _READY, S.valid.is_(True))
     )
-    return {row.target_id: row.id for row in found}
+    leaves = {row.target_id: row.id for row in found}
+    above = _above(conn, set(leaves.values()))
+    return {target: above[leaf] for target, leaf in leaves.items()}
+
+
+def _above(conn: sa.Connection, leaves: set[int]) -> dict[int, tuple[int, ...]]:
+    """For each leaf itself and its line of ancestors."""
+    parents: dict[int, int] = {}
+    new = leaves
+    while new:
+        under = sa.select(S.id, S.covered_by).where(S.id.in_(new), S.covered_by.is_not(None))
+        found = {row.id: row.covered_by for row in conn.execute(under)}
+        parents |= found
+        new = set(found.values()) - parents.keys()
+    lines: dict[int, tuple[int, ...]] = {}
+    for leaf in leaves:
+        line = [leaf]
+        while line[-1] in parents:
+            line.append(parents[line[-1]])
+        lines[leaf] = tuple(line)
+    return lines
 
 
 def targets(conn: sa.Connection, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:

@@ -61,8 +61,7 @@ _INSERT_LINK = sa.insert(link)
 def commit_leaf(conn: sa.Connection, ref: ChatRef, draft: Draft, now_ms: int) -> Summary:
     """Write a leaf summary over exactly the messages it read, or `StaleDraft`."""
     lane, sources = draft.task.lane, draft.task.sources
-    if conn.execute(_RECALCULATING, {"chat": ref.id}).scalar():
-        raise StaleDraft("the chat is being recalculated")
+    refuse_recalculating(conn, ref)
     if draft.task.replaces is not None:
         coverage.retire(conn, ref, draft.task.replaces)
     _refuse_changed(conn, ref, draft)
@@ -71,7 +70,7 @@ def commit_leaf(conn: sa.Connection, ref: ChatRef, draft: Draft, now_ms: int) ->
     _link(conn, made.id, sources)
     if revisions.rivals(conn, ref, made):
         revisions.propose(conn, ref, made)
-        return replace(made, status=SummaryStatus.PROPOSED, valid=False)
+        return as_proposed(made)
     skipped = _uncovered(conn, ref, lane, covered_to + 1, made.first_pos - 1)
     coverage.open_holes(conn, ref, lane, [m.id for m in skipped], now_ms)
     coverage.close_holes(conn, ref, lane, [m.id for m in sources])
@@ -85,6 +84,17 @@ def commit_leaf(conn: sa.Connection, ref: ChatRef, draft: Draft, now_ms: int) ->
         },
     )
     return made
+
+
+def refuse_recalculating(conn: sa.Connection, ref: ChatRef) -> None:
+    """Nothing is written about a chat while its client rebuilds it."""
+    if conn.execute(_RECALCULATING, {"chat": ref.id}).scalar():
+        raise StaleDraft("the chat is being recalculated")
+
+
+def as_proposed(made: Summary) -> Summary:
+    """The summary as it is while it waits for the user."""
+    return replace(made, status=SummaryStatus.PROPOSED, valid=False)
 
 
 def _refuse_changed(conn: sa.Connection, ref: ChatRef, draft: Draft) -> None:
@@ -134,10 +144,9 @@ def _lane_state(conn: sa.Connection, ref: ChatRef, lane: str) -> tuple[int, int]
 
 
 def _insert(conn: sa.Connection, ref: ChatRef, draft: Draft, ordinal: int, now_ms: int) -> Summary:
-    birth_number = conn.execute(_TAKE_BIRTH, {"chat": ref.id}).scalar_one()
     task = draft.task
     made = Summary(
-        id=key(ref.id, birth_number - 1),
+        id=key(ref.id, take_birth(conn, ref)),
         lane=task.lane,
         kind=task.kind,
         level=0,
@@ -153,8 +162,20 @@ def _insert(conn: sa.Connection, ref: ChatRef, draft: Draft, ordinal: int, now_m
         presence=task.sources[0].presence,
         covers=tuple(m.id for m in task.sources),
     )
-    conn.execute(_INSERT, _row(ref, made, json.dumps({"task_id": task.id}), now_ms))
+    write(conn, ref, made, draft, now_ms)
     return made
+
+
+def take_birth(conn: sa.Connection, ref: ChatRef) -> int:
+    """The birth number of the chat's next summary."""
+    return conn.execute(_TAKE_BIRTH, {"chat": ref.id}).scalar_one() - 1
+
+
+def write(conn: sa.Connection, ref: ChatRef, made: Summary, draft: Draft, now_ms: int) -> None:
+    """The row of a new summary."""
+    stats = json.dumps(dict(draft.stats), ensure_ascii=False) if draft.stats else None
+    row = _row(ref, made, json.dumps({"task_id": draft.task.id}), now_ms)
+    conn.execute(_INSERT, {**row, "stats": stats})
 
 
 def _row(ref: ChatRef, made: Summary, cause: str, now_ms: int) -> dict[str, object]:

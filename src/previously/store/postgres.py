@@ -11,8 +11,10 @@ import logging
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from previously.errors import BadInput, NotConfigured, ReadOnly, StoreUnavailable
@@ -28,6 +30,7 @@ POOL_MORE = 8
 POOL_WAIT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0
 STATEMENT_TIMEOUT_MS = 60_000
+STALLED_MS_MAX = 30_000  # a process that stops in mid-transaction must not hold its locks for ever
 TRIES = 4  # of one transaction that another one got in the way of
 LISTEN_AGAIN_S = 1.0
 CHANNEL = "previously"
@@ -37,6 +40,9 @@ MIGRATING = 0x50524556  # key of the lock that only one process may migrate unde
 SERIALIZATION, DEADLOCK, UNIQUE = "40001", "40P01", "23505"
 COLLISIONS = frozenset({SERIALIZATION, DEADLOCK, UNIQUE})
 REFUSED = frozenset({"28000", "28P01", "3D000"})  # who, password, which database
+
+# What a lost or unwilling database may end in: wrapped, or raw where the driver is used directly.
+TROUBLE = (DBAPIError, PoolTimeout, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 
 _NOW = sa.text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 
@@ -49,10 +55,10 @@ def is_postgres(location: str) -> bool:
 def _url(location: str) -> sa.URL:
     try:
         url = sa.make_url(location).set(drivername="postgresql+asyncpg")
-    except ArgumentError as error:
+    except (ArgumentError, ValueError):  # they quote parts of it, and one part is a password
         raise BadInput(
             "this is no database URL; write postgresql://user@host/name", field="database"
-        ) from error
+        ) from None
     mode = url.query.get("sslmode")  # libpq's word for it
     if mode is not None:
         url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(mode)})
@@ -61,7 +67,10 @@ def _url(location: str) -> sa.URL:
 
 def shown(location: str) -> str:
     """The location without its password."""
-    return _url(location).set(drivername="postgresql").render_as_string(hide_password=True)
+    url = _url(location).set(drivername="postgresql")
+    if "password" in url.query:
+        url = url.update_query_dict({"password": "***"})
+    return url.render_as_string(hide_password=True)
 
 
 class PostgresDatabase:
@@ -83,6 +92,7 @@ class PostgresDatabase:
                 "server_settings": {
                     "application_name": "previously",
                     "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+                    "idle_in_transaction_session_timeout": str(STALLED_MS_MAX),
                 },
             },
         )
@@ -129,7 +139,7 @@ class PostgresDatabase:
                     committing = True  # from here on nobody knows whether it was done
                     await connection.commit()
                     return result
-            except (DBAPIError, OSError, TimeoutError) as error:
+            except TROUBLE as error:
                 if committing or not tries_left or not _may_run_again(error):
                     raise self._as_ours(error) from error
         raise AssertionError("the last try returns or raises")
@@ -144,7 +154,7 @@ class PostgresDatabase:
             try:
                 async with self._engine.connect() as connection:
                     await _hear(connection, heard)
-            except (DBAPIError, OSError, TimeoutError) as error:
+            except TROUBLE as error:
                 log.info("not hearing of changes for a moment: %s", type(error).__name__)
             await asyncio.sleep(LISTEN_AGAIN_S)
 
@@ -156,6 +166,8 @@ class PostgresDatabase:
         state = _sqlstate(error)
         if state in REFUSED:
             return NotConfigured(f"{self.shown} does not let us in: {_cause(error)}")
+        if isinstance(error, PoolTimeout):
+            return StoreUnavailable(f"all connections to {self.shown} are in use")
         if not isinstance(error, DBAPIError) or _is_about_connection(error, state):
             return StoreUnavailable(f"{self.shown} cannot be reached: {_cause(error)}")
         if state in COLLISIONS or state[:2] in {"53", "57", "58"}:  # resources, operator, system
@@ -164,8 +176,7 @@ class PostgresDatabase:
 
 
 async def _hear(connection: AsyncConnection, heard: Callable[[int], None]) -> None:
-    raw = (await connection.get_raw_connection()).driver_connection
-    assert raw is not None
+    """Until the connection is lost. Nothing else is ever done on one that has listened."""
     lost = asyncio.Event()
 
     def word(_connection: Any, _pid: int, _channel: str, payload: str) -> None:
@@ -174,17 +185,19 @@ async def _hear(connection: AsyncConnection, heard: Callable[[int], None]) -> No
     def closed(_connection: Any) -> None:
         lost.set()
 
-    raw.add_termination_listener(closed)
-    await raw.add_listener(CHANNEL, word)
     try:
+        raw = (await connection.get_raw_connection()).driver_connection
+        assert raw is not None
+        raw.add_termination_listener(closed)
+        await raw.add_listener(CHANNEL, word)
         await lost.wait()
     finally:
-        raw.remove_termination_listener(closed)
-        if not raw.is_closed():
-            await raw.remove_listener(CHANNEL, word)
+        await connection.invalidate()
 
 
 def _migrate(connection: sa.Connection) -> None:
+    for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
+        connection.exec_driver_sql(f"SET LOCAL {limit} = 0")  # a large memory takes its time
     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATING)))
     if check(connection) != HEAD:  # another process may have done it while this one waited
         run(connection)

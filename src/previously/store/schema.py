@@ -8,6 +8,7 @@ a chat that rarely changes stands in `chat`, so that a turn writes few pages.
 from __future__ import annotations
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
 metadata = sa.MetaData(
@@ -108,6 +109,13 @@ sa.Index(
     sqlite_where=message.c.pinned.is_(True),
     postgresql_where=message.c.pinned.is_(True),
 )
+sa.Index(  # a floor is a place in the order less those that were taken out before it
+    "ix_message_deleted",
+    message.c.chat_id,
+    message.c.pos,
+    sqlite_where=message.c.deleted_at.is_not(None),
+    postgresql_where=message.c.deleted_at.is_not(None),
+)
 
 variant = sa.Table(
     "variant",
@@ -195,6 +203,15 @@ sa.Index(  # the covers a prompt may show, however many lie archived beneath the
     summary.c.last_pos,
     sqlite_where=_LIVE,
     postgresql_where=_LIVE,
+)
+
+_PROPOSED = summary.c.status == "proposed"
+sa.Index(
+    "ix_summary_proposed",
+    summary.c.chat_id,
+    summary.c.lane,
+    sqlite_where=_PROPOSED,
+    postgresql_where=_PROPOSED,
 )
 
 link = sa.Table(
@@ -403,4 +420,48 @@ limit_rate = sa.Table(  # when the next call of a profile is on time
     sa.Column("next_at", Key, nullable=False),
     info={"made_again": True},
     sqlite_with_rowid=False,
+)
+
+# What messages are found by. Beside these stands `posting`, made by its migration: an FTS5 table
+# in SQLite, an array of terms with a GIN index in PostgreSQL.
+index_state = sa.Table(
+    "index_state",
+    metadata,
+    _chat_id(primary_key=True),
+    sa.Column("rev", Key, nullable=False),  # every change up to here is in the index…
+    sa.Column("next_n", Key, nullable=False),  # …as is every message born before
+    sa.Column("messages", sa.Integer, nullable=False),
+    sa.Column("tokens", Key, nullable=False),  # of those messages together
+    info={"made_again": True},
+)
+
+term_count = sa.Table(
+    "term_count",
+    metadata,
+    _chat_id(primary_key=True),
+    sa.Column(
+        "term",
+        sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql"),
+        primary_key=True,
+    ),
+    sa.Column("messages", sa.Integer, nullable=False),  # of this chat, that hold the term
+    info={"made_again": True},
+    sqlite_with_rowid=False,
+)
+
+indexed = sa.Table(
+    "indexed",
+    metadata,
+    sa.Column("message_id", Key, sa.ForeignKey("message.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),  # of the message, when it was read
+    sa.Column("tokens", sa.Integer, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),  # finds the text again that was read
+    sa.Column("candidate", sa.Boolean, nullable=False),  # may change without a revision
+    info={"made_again": True},
+)
+sa.Index(
+    "ix_indexed_candidate",
+    indexed.c.message_id,
+    sqlite_where=sa.text("candidate"),
+    postgresql_where=sa.text("candidate"),
 )

@@ -34,6 +34,7 @@ from previously.store.schema import (
     fold,
     hole,
     lane_state,
+    link,
     message,
     presence,
     setting,
@@ -211,6 +212,16 @@ def resolve(
     return tuple(by_item[i] for i in items if i in by_item)
 
 
+_WAITING = (  # children of a volume whose new text waits for the user
+    sa.select(link.c.target_id)
+    .join(summary, S.id == link.c.summary_id)
+    .where(
+        S.chat_id == sa.bindparam("chat"),
+        S.lane == sa.bindparam("lane"),
+        S.status == sa.literal_column("'proposed'"),
+        S.level > 0,
+    )
+)
 _TIGHTEST = sa.select(sa.func.min(fold.c.room_tokens)).where(fold.c.chat_id == sa.bindparam("chat"))
 
 
@@ -220,12 +231,13 @@ def _backlog(
     holes = _holes(conn, ref, lane)
     covers, cut_at_cover = _covers(conn, ref, lane, covers_max)
     after = rows.messages(conn.execute(_AFTER, {"chat": ref.id, "covered_to": covered_to}))
-    wishes = open_intents(conn, ref)
+    wishes = tuple(wish for wish in open_intents(conn, ref) if wish.lane == lane)
     return Backlog(
         uncovered=Uncovered(tuple(tuple(run) for run in (*holes.runs, after) if run)),
         uncovered_cut=holes.cut_pos != START or len(after) == UNCOVERED_MAX,
         open_since=holes.since,
         proposed=frozenset(holes.proposed),
+        waiting=frozenset(conn.execute(_WAITING, {"chat": ref.id, "lane": lane}).scalars()),
         covers=covers,
         from_pos=max(holes.cut_pos, cut_at_cover),
         standing=_standing(conn, ref),
@@ -324,8 +336,11 @@ def _standing(conn: sa.Connection, ref: ChatRef) -> tuple[Message, ...]:
     return tuple(m for m in found if m.shown)
 
 
-def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, now_ms: int) -> None:
-    """Write a fold unless a newer one stands there already."""
+def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now_ms: int) -> None:
+    """Write a fold unless a newer one stands there, or it has turned stale meanwhile.
+
+    A first fold cannot be seen to turn stale: it is, if the chat has changed since `seen_rev`.
+    """
     where = sa.and_(
         fold.c.chat_id == ref.id,
         fold.c.audience == moved.key.audience,
@@ -347,6 +362,8 @@ def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, now_ms: int) -> No
     if changed.rowcount:
         return
     if conn.execute(sa.select(sa.literal(1)).select_from(fold).where(where)).scalar() is None:
+        rev = conn.execute(sa.select(work.c.rev).where(work.c.chat_id == ref.id)).scalar()
+        values["stale"] = rev != seen_rev
         conn.execute(
             sa.insert(fold).values(
                 chat_id=ref.id,

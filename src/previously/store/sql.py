@@ -7,7 +7,6 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
@@ -26,20 +25,30 @@ from previously.model import (
     Snapshot,
     Summary,
     TurnRecord,
+    Usage,
     WorkState,
 )
 from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX, Settings, layered
 from previously.store import (
     Branching,
+    Candidate,
     Database,
+    Found,
     Kept,
+    Purpose,
+    Spent,
+    TermStats,
     audit,
     branches,
     changes,
     chats,
     coverage,
+    index,
     intents,
+    ledger,
+    lookup,
     messages,
+    profiles,
     revisions,
     saves,
     snapshots,
@@ -55,6 +64,7 @@ T = TypeVar("T")
 NO_END = 1 << 62
 BUILDING_MS_MAX = 3_600_000  # another process may still be at work on a copy younger than that
 
+INDEX_BATCH = 256  # messages that are taken out of the index in one transaction
 FOLDS_KEPT = 256  # resolved folds held in memory; a fold changes every few turns at most
 
 
@@ -148,6 +158,9 @@ class SqlStore:
     async def undo(self, ref: ChatRef) -> tuple[Message, ...]:
         return await self._change(ref, changes.undo, self._clock_ms())
 
+    async def set_lane(self, ref: ChatRef, preset: str, lane: str) -> Chat:
+        return await self._change(ref, chats.set_lane, preset, lane)
+
     async def set_recalculating(self, ref: ChatRef, *, on: bool) -> None:
         await self._change(ref, chats.set_recalculating, on=on)
 
@@ -215,7 +228,9 @@ class SqlStore:
 
         return await self._db.read(read)
 
-    async def covering(self, ref: ChatRef, lane: str, ids: Sequence[int]) -> dict[int, int]:
+    async def covering(
+        self, ref: ChatRef, lane: str, ids: Sequence[int]
+    ) -> dict[int, tuple[int, ...]]:
         return await self._db.read(coverage.covering, ref, lane, ids)
 
     async def load(
@@ -267,8 +282,8 @@ class SqlStore:
             self._settings[ref.id] = known
         return known[1]
 
-    async def save_fold(self, ref: ChatRef, moved: Fold) -> None:
-        await self._change(ref, snapshots.save_fold, moved, self._clock_ms())
+    async def save_fold(self, ref: ChatRef, moved: Fold, seen_rev: int) -> None:
+        await self._change(ref, snapshots.save_fold, moved, seen_rev, self._clock_ms())
 
     async def now_ms(self) -> int:
         """The clock that leases and retries go by."""
@@ -302,8 +317,8 @@ class SqlStore:
     async def decide(self, ref: ChatRef, task_id: str, verdict: str, not_before_ms: int) -> bool:
         return await self._change(ref, work.decide, task_id, verdict, not_before_ms)
 
-    async def forget_attempts(self, ref: ChatRef, task_ids: Sequence[str]) -> None:
-        await self._db.write(work.forget_attempts, ref, task_ids)
+    async def forget_attempts(self, lease: Lease, task_ids: Sequence[str]) -> None:
+        await self._db.write(work.forget_attempts, lease, task_ids)
 
     async def claim(self, ref: ChatRef, worker: str, lease_ms: int) -> Lease | None:
         def timed(conn: sa.Connection) -> Lease | None:
@@ -344,7 +359,7 @@ class SqlStore:
 
     async def commit(self, lease: Lease, draft: Draft) -> Summary:
         now_ms = self._clock_ms()
-        return await self._db.write(work.commit, lease, draft, _month(now_ms), now_ms)
+        return await self._db.write(work.commit, lease, draft, now_ms)
 
     async def record_attempt(self, lease: Lease, made: Attempt) -> None:
         await self._db.write(work.record_attempt, lease, made, self._clock_ms())
@@ -354,6 +369,87 @@ class SqlStore:
 
     async def forget_paid(self, ref: ChatRef, request_hash: str) -> None:
         await self._db.write(work.forget_paid, ref, request_hash)
+
+    async def index_some(self, limit: int, *, ripe: bool = True) -> int:
+        """Bring one chat's index up by a batch; how many messages that were, 0 if none is due.
+
+        Texts are cut into terms while only reading: the writer is held for as short as can be.
+        """
+        chat_id = await self._db.read(index.due, self._clock_ms(), ripe=ripe)
+        batch = None if chat_id is None else await self._db.read(index.look, chat_id, limit)
+        if batch is None:
+            return 0
+        await self._db.write(index.feed, batch)
+        return max(1, batch.size)
+
+    async def forget_terms(self, ref: ChatRef) -> None:
+        """Take a chat out of the index, before it is purged."""
+        while await self._db.write(index.forget, ref.id, INDEX_BATCH):
+            pass
+
+    async def term_stats(self, ref: ChatRef, terms: Sequence[str]) -> TermStats:
+        return await self._db.read(lookup.stats, ref, terms)
+
+    async def term_candidates(
+        self, ref: ChatRef, terms: Sequence[str], stats: TermStats, limit: int, before_pos: int
+    ) -> tuple[Candidate, ...]:
+        return await self._db.read(lookup.candidates, ref, terms, stats, limit, before_pos)
+
+    async def find_terms(
+        self,
+        ref: ChatRef,
+        terms: Sequence[str],
+        choose: Callable[[TermStats], tuple[str, ...]],
+        limit: int,
+        before_pos: int,
+    ) -> Found:
+        """Candidates for those of the terms that `choose` takes, in one look."""
+        return await self._db.read(lookup.find, ref, terms, choose, limit, before_pos)
+
+    async def term_chats(
+        self, owner: str, terms: Sequence[str], people: frozenset[str] | None
+    ) -> list[ChatRef]:
+        return await self._db.read(lookup.chats, owner, terms, people)
+
+    async def containing(self, ref: ChatRef, part: str, limit: int) -> tuple[Candidate, ...]:
+        return await self._db.read(lookup.containing, ref, part, limit)
+
+    async def shown(self, ref: ChatRef, ids: Sequence[int]) -> dict[int, tuple[Message, int]]:
+        """Those of the messages that may be shown, each with its floor."""
+        return await self._db.read(lookup.shown, ref, ids)
+
+    async def presences(self, ref: ChatRef) -> dict[int, frozenset[str]]:
+        return await self._db.read(lookup.presences, ref)
+
+    async def put_profile(self, owner: str, values: Mapping[str, Any]) -> int:
+        return await self._db.write(profiles.put, owner, values)
+
+    async def profiles(self, owner: str) -> list[tuple[dict[str, Any], int]]:
+        return await self._db.read(profiles.listing, owner)
+
+    async def find_profile(self, owner: str, name: str) -> tuple[dict[str, Any], int] | None:
+        return await self._db.read(profiles.find, owner, name)
+
+    async def remove_profile(self, owner: str, name: str) -> None:
+        await self._db.write(profiles.remove, owner, name)
+
+    async def reserve(
+        self, purpose: Purpose, estimate_micros: int | None, limit_micros: int | None
+    ) -> int | None:
+        now_ms = self._clock_ms()
+        return await self._db.write(ledger.reserve, purpose, estimate_micros, limit_micros, now_ms)
+
+    async def settle_cost(self, entry: int, used: Usage, cost_micros: int | None) -> None:
+        await self._db.write(ledger.settle, entry, used, cost_micros)
+
+    async def cancel_cost(self, entry: int) -> None:
+        await self._db.write(ledger.cancel, entry)
+
+    async def spent(self, owner: str, month: str) -> int:
+        return await self._db.read(ledger.spent, owner, month)
+
+    async def usage(self, owner: str, by: str) -> list[Spent]:
+        return await self._db.read(ledger.totals, owner, by)
 
     async def take_place(
         self, profile: str, holder: str, limits: tuple[int | None, int | None], lease_ms: int
@@ -372,10 +468,6 @@ class SqlStore:
         self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
     ) -> None:
         await self._change(ref, work.keep_paid, request_hash, reply, sources, self._clock_ms())
-
-
-def _month(now_ms: int) -> str:
-    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m")
 
 
 def _repair(conn: sa.Connection, ref: ChatRef, lane: str, now_ms: int) -> bool:

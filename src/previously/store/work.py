@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import astuple
 
 import sqlalchemy as sa
 from sqlalchemy import BindParameter
@@ -24,10 +25,12 @@ from previously.model import (
 )
 from previously.store import intents
 from previously.store.leaves import commit_leaf
-from previously.store.schema import attempt, chat, llm_result, usage, work
+from previously.store.parents import commit_parent
+from previously.store.schema import attempt, chat, llm_result, work
 
 W, A, R = work.c, attempt.c, llm_result.c
 ERROR_TEXT_MAX = 500
+PAID_KEPT_MS = 30 * 24 * 60 * 60 * 1_000
 
 _CHAT: BindParameter[int] = sa.bindparam("chat")
 _NOW: BindParameter[int] = sa.bindparam("now")
@@ -45,15 +48,10 @@ _DUE = (
     .limit(sa.bindparam("limit"))
 )
 _HOLD = sa.select(W.chat_id).where(W.chat_id == _CHAT).with_for_update()
-# A row that somebody is changing at this very moment is passed over: the end of that change is
-# announced, and another look will be taken.
+# A change that is under way at this very moment is waited for: not every one is announced.
 _CLAIM = (
     sa.update(work)
-    .where(
-        W.chat_id.in_(
-            sa.select(W.chat_id).where(W.chat_id == _CHAT, _FREE).with_for_update(skip_locked=True)
-        )
-    )
+    .where(W.chat_id == _CHAT, _FREE)
     .values(
         lease_owner=sa.bindparam("worker"),
         lease_until=sa.bindparam("until"),
@@ -68,7 +66,11 @@ _SETTLE = (
 )
 _STATE = sa.select(W.rev, W.done_rev, W.due_at, W.lease_until).where(W.chat_id == _CHAT)
 _MINE = sa.and_(W.chat_id == _CHAT, W.fence == sa.bindparam("my_fence"))
-_RENEW = sa.update(work).where(_MINE).values(lease_until=sa.bindparam("until"))
+_RENEW = (  # what was given back stays given back
+    sa.update(work)
+    .where(_MINE, W.lease_until.is_not(None))
+    .values(lease_until=sa.bindparam("until"))
+)
 _RELEASE = sa.update(work).where(_MINE).values(lease_until=None, lease_owner=None)
 _FINISH = (
     sa.update(work)
@@ -88,6 +90,9 @@ _ATTEMPTS = sa.select(
 _PAID = sa.and_(R.chat_id == _CHAT, R.request_hash == sa.bindparam("request"))
 _FIND_PAID = sa.select(R.response).where(_PAID)
 _FORGET_PAID = sa.delete(llm_result).where(_PAID)
+_EXPIRE_PAID = sa.delete(llm_result).where(
+    R.chat_id == _CHAT, R.created_at < sa.bindparam("before")
+)
 
 
 def hold(conn: sa.Connection, ref: ChatRef) -> None:
@@ -168,35 +173,22 @@ def _check(conn: sa.Connection, lease: Lease) -> None:
         raise LeaseLost(f"another worker has chat {lease.ref.name!r}")
 
 
-def commit(conn: sa.Connection, lease: Lease, draft: Draft, month: str, now_ms: int) -> Summary:
+def commit(conn: sa.Connection, lease: Lease, draft: Draft, now_ms: int) -> Summary:
     """A draft becomes a summary, with everything that belongs to it, in one fenced step."""
     _check(conn, lease)
-    made = commit_leaf(conn, lease.ref, draft, now_ms)
+    write = commit_parent if draft.task.children else commit_leaf
+    made = write(conn, lease.ref, draft, now_ms)
     _forget(conn, lease.ref, draft.task.id)
     if draft.provenance.get("paid"):
-        _settle_payment(conn, lease, draft, month, now_ms)
+        _settle_payment(conn, lease, draft, now_ms)
     return made
 
 
-def _settle_payment(
-    conn: sa.Connection, lease: Lease, draft: Draft, month: str, now_ms: int
-) -> None:
-    """The answer is used: enter what it cost, forget the kept copy."""
-    request = draft.provenance.get("request")
-    conn.execute(_FORGET_PAID, {"chat": lease.ref.id, "request": request})
-    conn.execute(
-        sa.insert(usage),
-        {
-            "owner": lease.ref.owner,
-            "month": month,
-            "profile": str(draft.provenance.get("profile", "")),
-            "chat_id": lease.ref.id,
-            "lane": draft.task.lane,
-            "input_tokens": draft.usage.input_tokens,
-            "output_tokens": draft.usage.output_tokens,
-            "created_at": now_ms,
-        },
-    )
+def _settle_payment(conn: sa.Connection, lease: Lease, draft: Draft, now_ms: int) -> None:
+    """The answers are used: forget the copies that served their purpose."""
+    for request in {*draft.spent, draft.provenance.get("request")}:
+        conn.execute(_FORGET_PAID, {"chat": lease.ref.id, "request": request})
+    conn.execute(_EXPIRE_PAID, {"chat": lease.ref.id, "before": now_ms - PAID_KEPT_MS})
 
 
 def record_attempt(conn: sa.Connection, lease: Lease, made: Attempt, now_ms: int) -> None:
@@ -228,9 +220,10 @@ def decide(
     return done.rowcount == 1
 
 
-def forget_attempts(conn: sa.Connection, ref: ChatRef, task_ids: Sequence[str]) -> None:
+def forget_attempts(conn: sa.Connection, lease: Lease, task_ids: Sequence[str]) -> None:
     """These tasks are no longer due: their messages were covered or have changed."""
-    conn.execute(_FORGET, [{"chat": ref.id, "task": t} for t in task_ids])
+    _check(conn, lease)
+    conn.execute(_FORGET, [{"chat": lease.ref.id, "task": t} for t in task_ids])
 
 
 def _forget(conn: sa.Connection, ref: ChatRef, task_id: str) -> None:
@@ -269,7 +262,7 @@ def keep_paid(
         "text": reply.text,
         "model": reply.model,
         "finish": reply.finish,
-        "usage": [reply.usage.input_tokens, reply.usage.output_tokens],
+        "usage": astuple(reply.usage),
     }
     conn.execute(_FORGET_PAID, {"chat": ref.id, "request": request_hash})
     conn.execute(

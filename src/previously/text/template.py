@@ -39,6 +39,13 @@ def missing(template: str, required: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in required if _own_name(name) not in present)
 
 
+def unknown(template: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The names, as written and once each, that a template asks for and nobody will give."""
+    given = {_own_name(name) for name in known}
+    asked = dict.fromkeys(_PLACEHOLDER.findall(template))
+    return tuple(name for name in asked if _own_name(name) not in given)
+
+
 def _own_name(name: str) -> str:
     lowered = name.lower()
     return ALIASES.get(lowered, lowered)

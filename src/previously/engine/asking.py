@@ -1,0 +1,116 @@
+"""Asking: from one part to one note: asked for, judged, asked for once more, shortened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from previously.engine.calls import Calls
+from previously.engine.limits import Limits, Tally
+from previously.engine.request import Request
+from previously.errors import DraftRejected, TooLong
+from previously.lanes.wording import ask_again, ask_to_shorten
+from previously.model import Accepted, Ask, Part, Reply
+from previously.text.answer import cut_to_size, is_long, judge
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What was written about a part, from which messages, by whom and upon which request."""
+
+    text: str
+    sources: tuple[int, ...]
+    model: str = ""
+    request: str = ""
+
+
+class Asking:
+    """The calls of one run: counted, limited, and none begun after one has failed."""
+
+    def __init__(
+        self, request: Request, calls: Calls, limits: Limits, fence: Callable[[Part], str]
+    ) -> None:
+        self._request = request
+        self._calls = calls
+        self._limits = limits
+        self._fence = fence
+        self._slots = asyncio.Semaphore(limits.at_once)
+        self._failure: BaseException | None = None
+        self.tally = Tally()
+
+    def ask(self, part: Part) -> Ask:
+        """The request about a part, as it is put to this model."""
+        return self._calls.addressed(self._request.ask(part, self._fence(part)))
+
+    async def is_paid(self, part: Part) -> bool:
+        """Whether the answer is already there."""
+        return await self._calls.known(self._request.chat, self.ask(part)) is not None
+
+    async def note(self, part: Part, sources: Sequence[int]) -> Note:
+        """The note on a part; `TooLong` if the part is, `DraftRejected` after two bad answers."""
+        ask, reply, found = await self._accepted(part, sources)
+        if is_long(found, part.tokens_max):
+            found = await self._shortened(found, part.tokens_max, sources)
+        self.tally.flags.update(dict.fromkeys(found.flags))
+        return Note(found.text, tuple(sources), reply.model, ask.hash)
+
+    async def _accepted(self, part: Part, sources: Sequence[int]) -> tuple[Ask, Reply, Accepted]:
+        first = self.ask(part)
+        reply = await self._reply(first, sources)
+        try:
+            return first, reply, self._request.accept(part, reply, last=False)
+        except DraftRejected as rejected:
+            self.tally.asked_again += 1
+            again = ask_again(first, str(rejected))
+        reply = await self._reply(again, sources)
+        try:
+            return again, reply, self._request.accept(part, reply, last=True)
+        except DraftRejected as rejected:
+            await self._calls.forget(self._request.chat, (first, again))
+            self._failure = self._failure or rejected
+            raise
+
+    async def _shortened(
+        self, found: Accepted, tokens_max: int, sources: Sequence[int]
+    ) -> Accepted:
+        """Said in fewer words if the model can, else cut at a sentence."""
+        self.tally.shortened += 1
+        part = Part(tokens_max, notes=(found.text,))
+        ask = self._calls.addressed(
+            ask_to_shorten(found.text, tokens_max, self._fence(part), self._request.language)
+        )
+        try:
+            shorter = judge(part, await self._reply(ask, sources), last=True)
+        except (DraftRejected, TooLong):
+            return cut_to_size(found, tokens_max)
+        return cut_to_size(shorter, tokens_max) if is_long(shorter, tokens_max) else shorter
+
+    async def _reply(self, ask: Ask, sources: Sequence[int]) -> Reply:
+        try:
+            reply = await self._calls.answer(self._request.chat, ask, sources, self._slot)
+        except TooLong:
+            self.tally.too_long += 1
+            raise
+        self.tally.add(ask, reply)
+        return reply
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncGenerator[None]:
+        """Room for one more call. What is on its way when another fails may still arrive, and is
+        kept; nothing new is begun."""
+        async with self._slots:
+            if self._failure is not None:
+                raise self._failure
+            if self.tally.calls >= self._limits.calls_max:
+                spent = f"the run has made its {self._limits.calls_max} calls"
+                raise DraftRejected(f"{spent}; what had arrived is kept")
+            self.tally.calls += 1
+            try:
+                yield
+            except TooLong:
+                raise  # the part is to be cut, and the run goes on
+            except BaseException as error:
+                self._failure = self._failure or error
+                raise

@@ -1,0 +1,90 @@
+"""Calls: the answers of one model, each paid for once, however often it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from previously.llm import Llm
+from previously.model import Ask, ChatRef, Reply
+
+Slot = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class PaidCalls(Protocol):
+    """Answers that had arrived and may still be used."""
+
+    async def paid(self, ref: ChatRef, request_hash: str) -> Reply | None: ...
+
+    async def keep_paid(
+        self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
+    ) -> None: ...
+
+    async def forget_paid(self, ref: ChatRef, request_hash: str) -> None: ...
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A call that is on its way, and how many wait for it."""
+
+    task: asyncio.Task[Reply]
+    waiting: int = 0
+
+
+class Calls:
+    """One model. Answers are kept per chat from the moment they arrive; without a chat, or of a
+    model that costs nothing, none is kept."""
+
+    def __init__(self, llm: Llm, paid: PaidCalls | None) -> None:
+        self._llm = llm
+        self._paid = paid if llm.costs else None
+        self._flights: dict[tuple[int | None, str], _Flight] = {}
+
+    def addressed(self, ask: Ask) -> Ask:
+        """The request as it is put to this very model: another one would answer differently."""
+        return replace(ask, asked_of=str(getattr(self._llm, "identity", self._llm.name)))
+
+    async def known(self, ref: ChatRef | None, ask: Ask) -> Reply | None:
+        """The kept answer, if there is one."""
+        if ref is None or self._paid is None:
+            return None
+        return await self._paid.paid(ref, ask.hash)
+
+    async def forget(self, ref: ChatRef | None, asks: Sequence[Ask]) -> None:
+        """Answers that are no use must not be what the next try is given."""
+        if ref is not None and self._paid is not None:
+            for ask in asks:
+                await self._paid.forget_paid(ref, ask.hash)
+
+    async def answer(
+        self, ref: ChatRef | None, ask: Ask, sources: Sequence[int], slot: Slot
+    ) -> Reply:
+        """The kept answer, that of an equal call on its way, or a new one, made inside `slot`."""
+        flight_key = (None if ref is None else ref.id, ask.hash)
+        flight = self._flights.get(flight_key)
+        if flight is None:
+            flight = _Flight(asyncio.create_task(self._fetch(ref, ask, sources, slot)))
+            self._flights[flight_key] = flight
+            flight.task.add_done_callback(lambda _: self._flights.pop(flight_key))
+        flight.waiting += 1
+        try:
+            return await asyncio.shield(flight.task)
+        finally:
+            flight.waiting -= 1
+            if not flight.waiting:
+                flight.task.cancel()  # nobody wants it any more; one that is done stays done
+
+    async def _fetch(
+        self, ref: ChatRef | None, ask: Ask, sources: Sequence[int], slot: Slot
+    ) -> Reply:
+        known = await self.known(ref, ask)
+        if known is not None:
+            return known
+        async with slot():
+            reply = await self._llm.complete(ask)
+        if ref is not None and self._paid is not None:
+            await self._paid.keep_paid(ref, ask.hash, reply, sources)
+        return reply

@@ -1,0 +1,85 @@
+"""A model that is given only so long, and one that another stands in for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from previously.errors import BadInput, ModelUnavailable, NotConfigured
+from previously.llm import Llm
+from previously.model import Ask, Reply
+
+log = logging.getLogger(__name__)
+
+
+class Hasty:
+    """The same model, given up on after a while. What it may yet answer is lost."""
+
+    def __init__(self, llm: Llm, latency_ms_max: int) -> None:
+        self._llm = llm
+        self._latency_ms_max = latency_ms_max
+
+    @property
+    def name(self) -> str:
+        return self._llm.name
+
+    @property
+    def identity(self) -> str:
+        return getattr(self._llm, "identity", self._llm.name)
+
+    @property
+    def costs(self) -> bool:
+        return self._llm.costs
+
+    @property
+    def window_tokens(self) -> int | None:
+        return self._llm.window_tokens
+
+    async def complete(self, ask: Ask) -> Reply:
+        """Its answer, if it comes in time."""
+        try:
+            async with asyncio.timeout(self._latency_ms_max / 1000):
+                return await self._llm.complete(ask)
+        except TimeoutError as error:
+            raise ModelUnavailable(
+                f"no answer within {self._latency_ms_max} ms; if that happens often, "
+                "raise max_latency_ms"
+            ) from error
+
+
+class StoodInFor:
+    """A model, and another that is asked when the first cannot answer. Every use is told."""
+
+    def __init__(self, first: Llm, second: Llm) -> None:
+        self._first = first
+        self._second = second
+
+    @property
+    def name(self) -> str:
+        return self._first.name
+
+    @property
+    def identity(self) -> str:
+        return getattr(self._first, "identity", self._first.name)
+
+    @property
+    def costs(self) -> bool:
+        return self._first.costs or self._second.costs
+
+    @property
+    def window_tokens(self) -> int | None:
+        known = [w for w in (self._first.window_tokens, self._second.window_tokens) if w]
+        return min(known, default=None)
+
+    async def complete(self, ask: Ask) -> Reply:
+        """The first one's answer, or the second one's."""
+        try:
+            return await self._first.complete(ask)
+        except (ModelUnavailable, NotConfigured, BadInput) as error:
+            log.warning(
+                "profile %s failed (%s); profile %s was asked instead (fallback_to_main)",
+                self._first.name,
+                error,
+                self._second.name,
+            )
+            return await self._second.complete(ask)

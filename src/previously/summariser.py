@@ -1,0 +1,130 @@
+"""Which model writes a chat's summaries: its profile, within its limits, on the month's budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import aiohttp
+
+from previously.engine import Engine
+from previously.errors import NotConfigured
+from previously.llm import Llm
+from previously.llm.extractive import Extractive
+from previously.llm.hasty import Hasty, StoodInFor
+from previously.llm.limited import Limited
+from previously.llm.metered import Metered, Terms, price_of
+from previously.llm.profile import Profile, from_mapping
+from previously.llm.registry import adapter
+from previously.llm.remote import new_session
+from previously.llm.secrets import resolve
+from previously.model import EXTRACTIVE, ChatRef, Usage
+from previously.settings import Settings
+from previously.store import Purpose, Store
+
+MAIN = "main"
+MICROS = 1_000_000
+
+
+class Summarisers:
+    """Engines for whoever works off tasks."""
+
+    def __init__(
+        self,
+        store: Store,
+        environment: Mapping[str, str],
+        clock_ms: Callable[[], int],
+        secret: bytes,
+        given: Llm | None = None,
+    ) -> None:
+        self._store = store
+        self._environment = environment  # where profiles may keep their keys
+        self._clock_ms = clock_ms
+        self._secret = secret
+        self._given = given  # a program's own model goes before any profile
+        self._session: aiohttp.ClientSession | None = None
+
+    async def engine_for(self, ref: ChatRef, lane: str, settings: Settings) -> Engine:
+        """The engine for one lane of one chat, as its settings are now."""
+        llm = await self._llm(ref, lane, settings)
+        return Engine(llm, self._store, self._secret, clock_ms=self._clock_ms)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _llm(self, ref: ChatRef, lane: str, settings: Settings) -> Llm:
+        if self._given is not None:
+            return self._metered(self._given, ref, lane, settings, Terms())
+        wanted = settings.summary_profile
+        if wanted == EXTRACTIVE:
+            return Extractive()
+        main = await self.profile(ref.owner, MAIN)
+        chosen = main if not wanted else await self.profile(ref.owner, wanted)
+        if chosen is None and wanted:
+            raise NotConfigured(
+                f"there is no profile named {wanted!r}; make it with `previously profile add "
+                f"{wanted}`, or set summary_profile to another one"
+            )
+        if chosen is None:
+            return Extractive()
+        llm = self._of_profile(chosen, ref, lane, settings)
+        if main is None or main == chosen or not settings.fallback_to_main:
+            return llm
+        return StoodInFor(llm, self._of_profile(main, ref, lane, settings))
+
+    async def profile(self, owner: str, name: str) -> Profile | None:
+        """A profile as it is stored now."""
+        found = await self._store.find_profile(owner, name)
+        return None if found is None else from_mapping(found[0])
+
+    def _of_profile(self, profile: Profile, ref: ChatRef, lane: str, settings: Settings) -> Llm:
+        if self._session is None:
+            self._session = new_session()
+        llm = adapter(profile, self._session, resolve(profile.secret, self._environment))
+        if settings.max_latency_ms:
+            llm = Hasty(llm, settings.max_latency_ms)
+        if profile.limits:
+            llm = Limited(llm, profile.limits, self._store)
+        if not llm.costs:
+            return llm
+        terms = Terms(
+            price_of(profile),
+            profile.output_tokens,
+            int(settings.monthly_budget_usd * MICROS),
+        )
+        return self._metered(llm, ref, lane, settings, terms)
+
+    def _metered(self, llm: Llm, ref: ChatRef, lane: str, settings: Settings, terms: Terms) -> Llm:
+        if not llm.costs:
+            return llm
+        month = month_of(self._clock_ms(), settings.time_zone)
+        purpose = Purpose(ref.owner, month, llm.name, ref.id, lane)
+        return Metered(llm, terms, _Entries(self._store, purpose))
+
+
+class _Entries:
+    """The ledger, for calls with one purpose."""
+
+    def __init__(self, store: Store, purpose: Purpose) -> None:
+        self._store = store
+        self._purpose = purpose
+
+    async def reserve(self, estimate: int | None, limit: int | None) -> int | None:
+        return await self._store.reserve(self._purpose, estimate, limit)
+
+    async def settle(self, entry: int, used: Usage, cost_micros: int | None) -> None:
+        await self._store.settle_cost(entry, used, cost_micros)
+
+    async def cancel(self, entry: int) -> None:
+        await self._store.cancel_cost(entry)
+
+
+def month_of(now_ms: int, time_zone: str) -> str:
+    """The month that a moment belongs to there, as 2026-11."""
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    if time_zone != "UTC":
+        moment = moment.astimezone(ZoneInfo(time_zone))
+    return moment.strftime("%Y-%m")

@@ -1,0 +1,130 @@
+"""What a prompt was made of changes before its fold is written; and a tail too long to load."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from previously import Chat, Memory
+from previously.model import Message, NewMessage, Prompt
+from previously.settings import TAIL_LOADED_MAX
+from previously.testing import ScriptedLlm
+from tests.flows import pairs
+from tests.flows.conftest import Opener
+
+SMALL = {"visible_floors": 4, "fold_every": 2}
+BUDGET = 9_000
+
+
+async def play(chat: Chat, turns: int) -> tuple[Message, ...]:
+    said = [
+        NewMessage(role, text)
+        for n in range(turns)
+        for role, text in (
+            ("user", f"Question {n}: where is key {n}?"),
+            ("assistant", f"Answer {n}: under stone {n}."),
+        )
+    ]
+    return await chat._service.append(chat._ref, said)
+
+
+async def interrupted(memory: Memory, chat: Chat, work: Callable[[], Awaitable[Any]]) -> None:
+    """A prompt; just before its fold is written, something else happens."""
+    store = memory._house.store
+    save_fold = store.save_fold
+
+    async def late(*args: Any) -> None:
+        store.save_fold = save_fold
+        await work()
+        await save_fold(*args)
+
+    store.save_fold = late  # pyright: ignore[reportAttributeAccessIssue]
+    await chat.prompt(BUDGET)
+    assert store.save_fold == save_fold  # it did happen
+
+
+async def places(chat: Chat, prompt: Prompt) -> Counter[tuple[str, str]]:
+    found = chat._service.places(chat._ref, prompt)
+    return Counter([(p.how, p.reason) async for p in found])
+
+
+@pytest.mark.proves("I1", "I10")
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_change_before_the_fold_is_written_is_seen_by_the_next_prompt(
+    open_memory: Opener, known: bool
+):
+    async with open_memory(llm=ScriptedLlm(), settings=SMALL) as memory:
+        chat = await memory.chat("a")
+        said = await play(chat, 12)
+        await chat.settle()
+        if known:  # it is not the first fold that is late
+            await chat.prompt(BUDGET)
+            await chat.edit(said[9], "Answer 4: nobody knows.")
+            await chat.settle()
+        await interrupted(memory, chat, lambda: chat.edit(said[1], "Answer 0: in the well."))
+        prompt = await chat.prompt(BUDGET)
+        shown = json.dumps(prompt.messages)
+        assert "in the well" in shown
+        assert "Question 0" in shown
+        assert set(await places(chat, prompt)) == {("verbatim", ""), ("summary", "")}
+
+
+async def test_a_switch_before_the_fold_is_written_is_seen_by_the_next_prompt(open_memory: Opener):
+    with pairs.registered():
+        async with open_memory(llm=ScriptedLlm(), settings=SMALL) as memory:
+            chat = await memory.chat("a")
+            said = await play(chat, 50)
+            await chat.settle()
+            await chat.prompt(BUDGET)
+            await chat.edit(said[9], "Answer 4: nobody knows.")
+            await chat.settle()
+            await chat.recalculating(on=True)
+            await interrupted(memory, chat, lambda: chat.switch("pairs"))
+            assert set(await places(chat, await chat.prompt(BUDGET))) == {("verbatim", "")}
+
+
+async def test_a_fold_that_nothing_disturbed_is_kept(open_memory: Opener):
+    async with open_memory(llm=ScriptedLlm(), settings=SMALL) as memory:
+        chat = await memory.chat("a")
+        await play(chat, 12)
+        await chat.settle()
+        first = await chat.prompt(BUDGET)
+        assert (await chat.prompt(BUDGET)).trace.fold == first.trace.fold
+        assert not first.trace.fold.stale
+
+
+@pytest.mark.proves("I1")
+@pytest.mark.parametrize("budget", [3_000, 100_000])
+async def test_of_a_tail_too_long_to_load_everything_is_shown_or_named(
+    open_memory: Opener, budget: int
+):
+    async with open_memory(llm=ScriptedLlm(), settings=SMALL, worker=False) as memory:
+        chat = await memory.chat("a")
+        said = await play(chat, TAIL_LOADED_MAX // 2 + 100)
+        for _ in range(2):  # the fold's first prompt, and one that finds it
+            prompt = await chat.prompt(budget)
+            found = await places(chat, prompt)
+            assert set(found) == {
+                ("verbatim", ""),
+                ("dropped", "over budget, and no summary stands for it yet"),
+            }
+            assert prompt.messages[-1]["content"] == said[-1].body
+
+
+async def test_summaries_of_what_could_not_be_loaded_are_shown_when_they_come(open_memory: Opener):
+    async with open_memory(settings=SMALL) as memory:
+        chat = await memory.chat("a")
+        await chat.recalculating(on=True)
+        said = await play(chat, TAIL_LOADED_MAX // 2 + 100)
+        assert await places(chat, await chat.prompt(100_000)) == {
+            ("verbatim", ""): TAIL_LOADED_MAX,
+            ("dropped", "over budget, and no summary stands for it yet"): 200,
+        }
+        await chat.recalculating(on=False)
+        assert (await chat.settle()).done
+        found = await places(chat, await chat.prompt(100_000))
+        assert found == {("verbatim", ""): 4, ("summary", ""): len(said) - 4}
