@@ -20,10 +20,10 @@ run: $(RUN_STAMP) ## set up and start the server (ARGS="--port 8377 ...")
 	@exec $(BIN)/previously serve $(ARGS)
 
 test: check ## set up, check, and run every test with coverage
-	$(BIN)/pytest -n 2 --cov --cov-report=term $(ARGS)
+	$(BIN)/pytest -n 2 -m "not long" --cov --cov-report=term $(ARGS)
 
 test-fast: $(DEV_STAMP) ## run the tests that are not marked slow
-	$(BIN)/pytest -n 2 -m "not slow" $(ARGS)
+	$(BIN)/pytest -n 2 -m "not slow and not long" $(ARGS)
 
 test-llm: $(DEV_STAMP) ## run the tests that ask a real model (a llama.cpp server on this machine)
 	$(BIN)/pytest -m llm $(ARGS)

@@ -170,6 +170,7 @@ class FakeUpstream:
         self.answer: Callable[[dict[str, Any]], Answer] = answer
         self.requests: list[Seen] = []
         self.headers: dict[str, str] = {}  # sent with every answer
+        self.delay_s = 0.0  # before every answer
         self.piece_delay_s = 0.0  # between two events of a stream
         self.cut_after_pieces: int | None = None  # break the connection there
         self.sends_done = True  # whether a stream ends with `[DONE]`
@@ -178,6 +179,8 @@ class FakeUpstream:
         self.sends_usage = True
         self.wrong_usage: Any = None  # sent in the place of the true one
         self.abandoned = 0  # answers whose reader left before the end
+        self.at_once_max = 0  # most requests that were open at the same time
+        self._open = 0
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
 
@@ -233,10 +236,19 @@ class FakeUpstream:
         return web.json_response({"object": "list", "data": [model], **page}, headers=self.headers)
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
-        return await self._respond(request, _OPENAI)
+        return await self._counted(request, _OPENAI)
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
-        return await self._respond(request, _ANTHROPIC)
+        return await self._counted(request, _ANTHROPIC)
+
+    async def _counted(self, request: web.Request, tongue: _Tongue) -> web.StreamResponse:
+        self._open += 1
+        self.at_once_max = max(self.at_once_max, self._open)
+        try:
+            await asyncio.sleep(self.delay_s)
+            return await self._respond(request, tongue)
+        finally:
+            self._open -= 1
 
     async def _respond(self, request: web.Request, tongue: _Tongue) -> web.StreamResponse:
         body = (await self._note(request)).body

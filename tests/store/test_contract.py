@@ -352,9 +352,9 @@ async def test_a_fold_is_read_back_with_what_it_shows(store: SqlStore):
 
 async def test_an_older_fold_never_overwrites_a_newer_one(store: SqlStore):
     chat, said = await chat_with(store, 6)
-    key = FoldKey("", 4_000)
-    await store.save_fold(chat.ref, Fold(key, 5, said[4].pos, reason="five"), 1)
-    await store.save_fold(chat.ref, Fold(key, 4, said[1].pos, reason="four"), 1)
+    key, rev = FoldKey("", 4_000), (await store.work_state(chat.ref)).rev
+    await store.save_fold(chat.ref, Fold(key, 5, said[4].pos, reason="five"), rev)
+    await store.save_fold(chat.ref, Fold(key, 4, said[1].pos, reason="four"), rev)
     assert (await store.load(chat.ref, key, wide=False)).fold.reason == "five"
 
 
@@ -467,6 +467,7 @@ async def test_a_summary_that_is_gone_is_not_shown(store: SqlStore):
     note: Summary = await store.commit(await lease_on(store, chat), draft(chat, said[:2]))
     key = FoldKey("", 4_000)
     items = (Item.of(note), Item(is_summary=True, id=note.id + 50), Item.of(said[2]))
-    await store.save_fold(chat.ref, Fold(key, 1, said[3].pos, items=items), 1)
+    rev = (await store.work_state(chat.ref)).rev
+    await store.save_fold(chat.ref, Fold(key, 1, said[3].pos, items=items), rev)
     shown = (await store.load(chat.ref, key, wide=False)).shown
     assert [x.id for x in shown] == [note.id, said[2].id]

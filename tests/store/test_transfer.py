@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from previously import Memory
 from previously.app import move
@@ -73,8 +75,8 @@ async def test_a_copy_that_differs_is_taken_back(
     await lived(tmp_path / "a.db")
     real = transfer._insert
 
-    def lossy(conn, table, page):  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
-        real(conn, table, page[:-1] if table.name == "variant" else page)  # pyright: ignore[reportUnknownArgumentType]
+    def lossy(conn: sa.Connection, table: sa.Table, page: Sequence[transfer.Row]) -> None:
+        real(conn, table, page[:-1] if table.name == "variant" else page)
 
     monkeypatch.setattr(transfer, "_insert", lossy)
     with pytest.raises(Conflict, match="table variant"):
