@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -71,13 +71,13 @@ def profile(upstream: FakeUpstream, name: str = "main", **more: Any) -> dict[str
     }
 
 
-PRICED = {"price": {"input_micro": 10 * DOLLAR, "output_micro": 10 * DOLLAR}}
+PRICED: dict[str, Any] = {"price": {"input_micro": 10 * DOLLAR, "output_micro": 10 * DOLLAR}}
 
 
 @asynccontextmanager
 async def house(
     where: app.Location, *profiles: dict[str, Any], clock: Clock | None = None, **settings: Any
-) -> AsyncIterator[app.House]:
+) -> AsyncGenerator[app.House]:
     async with _built(where, clock, worker=False) as made:
         for one in profiles:
             await made.store.put_profile(OWNER, one)
@@ -88,9 +88,8 @@ async def house(
 @asynccontextmanager
 async def _built(
     where: app.Location, clock: Clock | None, **options: Any
-) -> AsyncIterator[app.House]:
-    more = {} if clock is None else {"clock": clock}
-    made = await app.build(where, **options, **more)
+) -> AsyncGenerator[app.House]:
+    made = await app.build(where, clock=clock or app.clock_ms, **options)
     try:
         yield made
     finally:

@@ -7,6 +7,7 @@ everything around it: refusals read right, parts that fit, notes made one, figur
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 import pytest
@@ -55,7 +56,7 @@ def story(chars: int) -> str:
 
 async def summarised(
     server: LlamaServer, session: aiohttp.ClientSession, chars: int
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The figures of a run whose window nobody stated: the server's refusals teach it."""
     text = story(chars)
     profile = Profile(
