@@ -16,15 +16,30 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from previously import app
+from previously.lanes.volumes import ONE_WORD_TOKENS
 from previously.llm import Llm
-from previously.model import Ask, Block, ChatRef, Item, NewMessage, Prompt, Reply, Summary
+from previously.model import (
+    BIRTH_MASK,
+    Ask,
+    Block,
+    ChatRef,
+    Item,
+    Message,
+    NewMessage,
+    Prompt,
+    Reply,
+    Summary,
+    key,
+)
+from previously.runner import INDEX_MESSAGES
 from previously.testing import plain_note
-from previously.text.wire import parse
+from previously.text.wire import parse, tokens_of
 
 T = TypeVar("T")
 Said = Mapping[str, Any]  # a message as the kit has it
 
 SETTLE_TIMEOUT_S = 60.0
+END = 1 << 60  # a position after every message
 ROOMY_TOKENS = 10_000_000  # a budget under which nothing is left out
 
 
@@ -64,7 +79,9 @@ class Retelling:
         self._llm = llm
 
     async def complete(self, ask: Ask) -> Reply:
-        """The kit's answer to the quoted exchange."""
+        """The kit's answer to what is quoted; whether a stretch is finished it cannot say."""
+        if ask.tokens_max <= ONE_WORD_TOKENS:
+            return Reply("NO", self.name)
         content = ask.messages[1]["content"]
         fence = content.splitlines()[-1]
         return Reply(self._llm.complete(content.split(fence)[-2], ask.tokens_max), self.name)
@@ -73,10 +90,11 @@ class Retelling:
 class Driver:
     """One memory in a temporary file, driven from plain functions."""
 
-    def __init__(self, llm: Llm) -> None:
+    def __init__(self, llm: Llm | None, settings: Mapping[str, Any] | None = None) -> None:
         self._loop = asyncio.new_event_loop()
         self._folder = tempfile.TemporaryDirectory(prefix="previously-eval-")
-        self.house = self.run(app.build(Path(self._folder.name) / "eval.db", llm=llm))
+        where = Path(self._folder.name) / "eval.db"
+        self.house = self.run(app.build(where, llm=llm, settings=settings))
         self._chats = 0
         atexit.register(self.close)
 
@@ -93,13 +111,21 @@ class Driver:
         """Record messages and give the background its time; their keys."""
         made = self.run(self.house.service.append(ref, new))
         settled = self.run(self.house.service.settle(ref, SETTLE_TIMEOUT_S))
-        if not settled.done or settled.waiting:
+        if not settled.done or any(a.verdict == "failed" for a in settled.waiting):
             raise RuntimeError(f"the background did not come to rest: {settled}")
         return [m.id for m in made]
 
-    def prompt(self, ref: ChatRef, budget_tokens: int) -> Prompt:
-        """What the model would be sent now."""
-        return self.run(self.house.service.prompt(ref, budget_tokens))
+    def prompt(self, ref: ChatRef, budget_tokens: int, query: str | None = None) -> Prompt:
+        """What the model would be sent now, or for a question about the past."""
+        made = self.run(self.house.service.prompt(ref, budget_tokens, query=query))
+        if made.tokens > budget_tokens and not made.trace.notes:
+            raise RuntimeError(f"{made.tokens} tokens, and {budget_tokens} were allowed")
+        return made
+
+    def index(self) -> None:
+        """Let the search index catch up, as it does in the background within seconds."""
+        while self.run(self.house.store.index_some(INDEX_MESSAGES)):
+            pass
 
     def close(self) -> None:
         """Stop the background and drop the file; the database's threads end with the process."""
@@ -172,25 +198,104 @@ class Store:
         return {"id": str(item), "kind": kind, "covers": names, "digest": digest}
 
 
+class Product:
+    """For recall: a conversation in, the prompt for a question about it out; summaries are extracts.
+
+    One memory holds all conversations of a run, each in a chat of its own.
+    """
+
+    name = "product"
+    _driver: Driver | None = None
+
+    def start(self, conv: Said) -> None:
+        """A new, empty chat."""
+        cls = type(self)
+        cls._driver = cls._driver or Driver(None)
+        self._memory, self._said = cls._driver, list[NewMessage]()
+        self._ref = self._memory.chat()
+
+    def append(self, msg: Said) -> None:
+        """One more message."""
+        self._said.append(NewMessage(msg["role"], msg["content"], name=msg["speaker"]))
+
+    def finish(self) -> None:
+        """Record what was said and give the background its time."""
+        self._memory.append(self._ref, self._said)
+        self._memory.index()
+
+    def assemble(self, query: str, budget: int) -> str:
+        """The prompt for a question, as the kit writes messages down."""
+        return rendered(self._memory.prompt(self._ref, budget, query))
+
+
+class Ordinary(Product):
+    """For recall in story mode: the question is the user's next message, and the shares hold."""
+
+    name = "product_story"
+
+    def assemble(self, query: str, budget: int) -> str:
+        """The prompt for the next turn, which is not recorded."""
+        service = self._memory.house.service
+        said = NewMessage("user", query)
+        asked = Message(
+            key(self._ref.id, BIRTH_MASK), END, "user", query, said.hash, tokens_of(said)
+        )
+        made = self._memory.run(service.prompt(self._ref, budget, pending=[asked]))
+        return rendered(made)
+
+
 class Pipeline:
-    """For the black box: messages in, the text of the next prompt out."""
+    """For survival, stability and the black box: messages in, the text of the next prompt out.
+
+    Every message is represented once, by what the fold shows; fragments, which say things again,
+    are off.
+    """
+
+    settings: Mapping[str, Any] = {"related": False}
 
     def __init__(self, llm: KitLlm, system: str = "", budget: int = 8_000) -> None:
-        self._driver = Driver(Retelling(llm))
+        self._driver = Driver(Retelling(llm), self.settings)
         self._ref = self._driver.chat()
         self._budget = budget
+        self._names: dict[int, str] = {}  # the kit's ids, by key
         if system:
             self._driver.append(self._ref, [NewMessage("system", system)])
 
     def append(self, msg: Said) -> None:
         """One more message."""
         said = NewMessage(msg["role"], msg["content"], name=msg["speaker"])
-        self._driver.append(self._ref, [said])
+        (key,) = self._driver.append(self._ref, [said])
+        self._names[key] = msg["id"]
 
     def text(self, q: str | None = None) -> str:
-        """The next prompt's words. The default settings recall nothing by query."""
-        prompt = self._driver.prompt(self._ref, self._budget)
-        return "\n".join(str(m.get("content") or "") for m in prompt.messages)
+        """The next prompt's words. What it recalls it finds by the newest message, as always."""
+        self._driver.index()
+        return rendered(self._driver.prompt(self._ref, self._budget))
+
+    def ledger(self) -> list[dict[str, Any]]:
+        """How each message stands in the next prompt, in order."""
+        return self._driver.run(self._ledger())
+
+    async def _ledger(self) -> list[dict[str, Any]]:
+        service = self._driver.house.service
+        prompt = await service.prompt(self._ref, self._budget)
+        nodes: list[dict[str, Any]] = []
+        async for place in service.places(self._ref, prompt):
+            name = self._names.get(place.message.id)
+            if name is None or place.how == "dropped":
+                continue
+            node = str(place.summary_id or "v")
+            if not nodes or nodes[-1]["id"] != node:
+                kind = "summary" if place.summary_id else "verbatim"
+                nodes.append({"id": node, "kind": kind, "covers": []})
+            nodes[-1]["covers"].append(name)
+        return nodes
+
+
+class Recalling(Pipeline):
+    """The same with the default settings: the newest turn calls up fragments."""
+
+    settings: Mapping[str, Any] = {}
 
 
 class Selector:
@@ -218,6 +323,15 @@ class Selector:
         if messages[known:]:
             cls._driver.append(cls._ref, [parse(m) for m in messages[known:]])
         return cls._driver.prompt(cls._ref, budget).messages
+
+
+def rendered(prompt: Prompt) -> str:
+    """A prompt as the kit writes messages down: the speaker's name, and what was said."""
+    lines = (
+        f"{m['name']}: {m.get('content') or ''}" if "name" in m else str(m.get("content") or "")
+        for m in prompt.messages
+    )
+    return "\n".join(lines)
 
 
 def _md5(text: str) -> str:

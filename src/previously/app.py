@@ -211,7 +211,7 @@ async def build(
     if worker and not read_only:
         engines = Summarisers(store, os.environ, clock, await store.secret(), llm)
         runner = Runner(store, engines, f"w-{uuid.uuid4().hex[:12]}", random.random)
-    service = Service(store, runner, clock)
+    service = Service(store, runner, clock, llm)
     house = House(service, store, runner, engines)
     if runner is not None:
         runner.on_commit = service.changed

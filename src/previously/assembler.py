@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate, groupby
 
 from previously.lanes import related
 from previously.lanes.registry import LANES
@@ -29,6 +29,7 @@ from previously.text.turns import groups, pending_start
 OVER_BUDGET = "over its share"
 NO_END = 1 << 62
 TAIL_SHARE_MIN = 0.25
+COVERS_SHARE_MIN = 0.1  # that a question about the past leaves to summaries
 FRAGMENTS_BESIDE = 0.12  # of what stands still, that may change with every turn
 NO_SUMMARY_YET = "over budget, and no summary stands for it yet"
 
@@ -58,38 +59,52 @@ def assemble(
     while total_tokens(before) + _size(tail) > room and _drop_oldest(tail, shown, room):
         before = tuple(_render(snapshot.lane, shown))
     steady = total_tokens(before) + _size(tail)
-    chosen = _called_up(recall, _fragments_room(room, steady))
+    known = {x.id for x in shown if isinstance(x, Message)}
+    chosen = _called_up(recall, _fragments_room(room, steady), known)
     return _prompt(snapshot, budget_tokens, head_tokens, before, (tail, shown, split, chosen))
 
 
 def answer_room(snapshot: Snapshot, budget_tokens: int, head_tokens: int = 0) -> int:
     """Where the tail of a prompt about the past starts: what stands before may be called up."""
+    room = _room(snapshot, budget_tokens, head_tokens)
     split = pending_start(snapshot.tail)
-    room = budget_tokens - head_tokens - total_tokens(snapshot.tail[split:])
-    kept = _newest(groups(snapshot.tail[:split]), int(room * TAIL_SHARE_MIN))
-    first = next((group[0] for group in kept), None)
-    return first.pos if first else (snapshot.tail[split].pos if snapshot.tail[split:] else NO_END)
+    kept = sum(map(len, _newest(groups(snapshot.tail[:split]), int(room * TAIL_SHARE_MIN))))
+    return snapshot.tail[split - kept].pos if snapshot.tail[split - kept :] else NO_END
 
 
 def assemble_answer(
     snapshot: Snapshot, recall: Recall, budget_tokens: int, head_tokens: int = 0
 ) -> Prompt:
     """A prompt for a question about the past: a short tail, what the question calls up, and
-    summaries in the room that is left."""
+    summaries in the room that is left. What nothing needs goes to the tail."""
     split = pending_start(snapshot.tail)
-    pending = total_tokens(snapshot.tail[split:])
     standing = [x for x in snapshot.shown if _stands(x)]
-    room = budget_tokens - head_tokens - pending - total_tokens(standing)
-    kept = _newest(groups(snapshot.tail[:split]), int(room * TAIL_SHARE_MIN))
-    tail = [[_raw(m, "tail") for m in group] for group in kept]
-    chosen = _called_up(recall, room - _size(tail))
-    left = room - _size(tail) - (related.show(chosen).tokens if chosen else 0)
     others = [x for x in snapshot.shown if not _stands(x)]
-    while others and total_tokens(tuple(_render(snapshot.lane, others))) > left:
-        del others[0]
+    room = _room(snapshot, budget_tokens, head_tokens)
+    every = groups(snapshot.tail[:split])
+    short = sum(map(total_tokens, _newest(every, int(room * TAIL_SHARE_MIN))))
+    noted = min(_shown_size(snapshot.lane, others), int(room * COVERS_SHARE_MIN))
+    fragments = room - short - noted
+    chosen = _called_up(recall, fragments, {x.id for x in standing if isinstance(x, Message)})
+    quoted = {r.message.id for r in chosen}
+    others = [x for x in others if isinstance(x, Summary) or x.id not in quoted]
+    left = room - short - (related.show(chosen).tokens if chosen else 0)
+    others = _newest_shown(snapshot.lane, others, left)
+    left -= _shown_size(snapshot.lane, others)
+    kept = _newest(every, short + left)
+    said = {m.id for group in kept for m in group}
+    chosen = tuple(r for r in chosen if r.message.id not in said)
+    tail = [[_raw(m, "tail") for m in group] for group in kept]
     shown = [*standing, *others]
     before = tuple(_render(snapshot.lane, shown))
     return _prompt(snapshot, budget_tokens, head_tokens, before, (tail, shown, split, chosen))
+
+
+def _room(snapshot: Snapshot, budget_tokens: int, head_tokens: int) -> int:
+    """What is left of the budget beside what is always there."""
+    pending = snapshot.tail[pending_start(snapshot.tail) :]
+    standing = [x for x in snapshot.shown if _stands(x)]
+    return budget_tokens - head_tokens - total_tokens(pending) - total_tokens(standing)
 
 
 def _newest(tail: Sequence[Sequence[Message]], tokens_max: int) -> list[Sequence[Message]]:
@@ -102,13 +117,28 @@ def _newest(tail: Sequence[Sequence[Message]], tokens_max: int) -> list[Sequence
     return kept[::-1]
 
 
+def _newest_shown(
+    lane: str, shown: Sequence[Message | Summary], tokens_max: int
+) -> Sequence[Message | Summary]:
+    """Without the oldest, until the rest fits."""
+    while shown and (excess := _shown_size(lane, shown) - tokens_max) > 0:
+        sizes = accumulate(x.tokens for x in shown)
+        dropped = next((i for i, size in enumerate(sizes, 1) if size >= excess), len(shown))
+        shown = shown[dropped:]
+    return shown
+
+
+def _shown_size(lane: str, shown: Sequence[Message | Summary]) -> int:
+    return total_tokens(tuple(_render(lane, shown)))
+
+
 def _fragments_room(room: int, steady: int) -> int:
     """Little beside what stands still: every turn calls up something else and pays for it."""
     return min(room - steady, int(room * FRAGMENTS_SHARE), int(steady * FRAGMENTS_BESIDE))
 
 
-def _called_up(recall: Recall | None, room: int) -> tuple[Recalled, ...]:
-    return related.choose(recall.found, recall.beside, room) if recall else ()
+def _called_up(recall: Recall | None, room: int, known: Collection[int]) -> tuple[Recalled, ...]:
+    return related.choose(recall.found, room, known) if recall else ()
 
 
 Parts = tuple[

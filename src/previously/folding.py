@@ -6,7 +6,7 @@ that would change an earlier part waits for the next fold.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from previously.lanes.registry import LANES
@@ -20,7 +20,7 @@ from previously.model import (
     Uncovered,
     total_tokens,
 )
-from previously.settings import COVERS_SHARE, TAIL_SHARE, TAIL_SHARE_MAX
+from previously.settings import TAIL_SHARE, TAIL_SHARE_MAX
 from previously.text.turns import tail_start
 
 LABEL_TOKENS = 64  # what a block of covers says of itself
@@ -100,10 +100,10 @@ def move(snapshot: Snapshot, room_tokens: int, reason: str) -> Snapshot:
     index = tail_start(snapshot.tail, settings.visible_floors, int(room_tokens * TAIL_SHARE))
     tail_pos = snapshot.tail[index].pos if snapshot.tail else snapshot.fold.tail_pos
     tail_pos = min(tail_pos, _first_waiting(snapshot, tail_pos))
-    covers = LANES[snapshot.lane].covers(snapshot)
+    covers = _opened(LANES[snapshot.lane].covers(snapshot), snapshot.backlog.children, tail_pos)
     tail_pos = _whole_covers(covers, tail_pos)
     before = _before(snapshot, covers, tail_pos)
-    kept = _newest_within(before, int(room_tokens * COVERS_SHARE))
+    kept = _newest_within(before, int(room_tokens * settings.covers_share))
     shown: tuple[Message | Summary, ...] = (
         *(m for m in snapshot.backlog.standing if m.pos < tail_pos),
         *kept,
@@ -140,6 +140,19 @@ def _waits(message: Message, covered_to: int) -> bool:
     """Whether a summary will stand for it once it is confirmed and written about."""
     expected = message.eligible or message.state == State.CANDIDATE
     return message.pos > covered_to and expected
+
+
+def _opened(
+    covers: Sequence[Summary], children: Mapping[int, tuple[Summary, ...]], tail_pos: int
+) -> list[Summary]:
+    """The covers, with what it was made of in place of one that would reach into the tail."""
+    found: list[Summary] = []
+    for cover in covers:
+        if cover.first_pos < tail_pos <= cover.last_pos:
+            found += _opened(children.get(cover.id, ()), children, tail_pos) or [cover]
+        else:
+            found.append(cover)
+    return found
 
 
 def _whole_covers(covers: Sequence[Summary], tail_pos: int) -> int:

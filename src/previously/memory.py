@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from previously import app
 from previously.errors import BadInput
+from previously.estimate import Estimate
+from previously.formats.openai import message_of
 from previously.llm import Llm
 from previously.model import START, Message, NewMessage, Prompt, Summary
 from previously.model import Chat as ChatRecord
@@ -121,6 +130,17 @@ class Chat:
         """Write summaries anew, from a message on; each old one stands until its successor does."""
         await self._service.rebuild(self._ref, START if start is None else start.pos)
 
+    async def backfill(self, *, dry_run: bool = False) -> Estimate:
+        """Summarise all that has piled up, such as an import; says what that is expected to take.
+
+        It goes on in the background until nothing is due. With `dry_run` nothing is begun.
+        """
+        return await self._service.backfill(self._ref, dry_run=dry_run)
+
+    async def pause_backfill(self) -> bool:
+        """Let what has piled up wait for the next `backfill`; whether one was under way."""
+        return await self._service.pause_backfill(self._ref)
+
     async def edit_summary(self, summary: Summary | int, text: str) -> Summary:
         """Put your own words in a summary's place. They are never overwritten."""
         return await self._service.edit_summary(self._ref, _id(summary), clean(text))
@@ -195,6 +215,13 @@ class Chat:
         return await self._service.settle(self._ref, timeout_s)
 
 
+def _parsed(number: int, raw: Mapping[str, Any]) -> NewMessage:
+    try:
+        return message_of(raw)
+    except BadInput as error:
+        raise BadInput(f"message {number}: {error}", field=error.field) from error
+
+
 def _id(thing: Message | Summary | int) -> int:
     return thing if isinstance(thing, int) else thing.id
 
@@ -242,6 +269,17 @@ class Memory:
         """The chat of that name, made if it is missing."""
         service = self._house.service
         return Chat(service, await service.open_chat(name, preset, settings))
+
+    async def import_messages(
+        self, name: str, messages: Iterable[Mapping[str, Any]], *, preset: str | None = None
+    ) -> Chat:
+        """A new chat that holds these messages, in OpenAI's format: all of them, or no chat.
+
+        Where summaries cost money, a long chat waits for `chat.backfill()`.
+        """
+        service = self._house.service
+        said = (_parsed(number, raw) for number, raw in enumerate(messages))
+        return Chat(service, (await service.import_chats({name: said}, preset))[0])
 
     async def search(
         self,

@@ -22,9 +22,11 @@ BIRTH_MASK = (1 << BIRTH_BITS) - 1
 POS_GAP = 1 << 32  # room for 32 insertions by halving between any two neighbours
 START = -(1 << 62)  # before every message; positions may be negative, insertions go anywhere
 DIGEST_BYTES = 16
+BACKLOG_MAX = 400  # uncovered messages; who would pay for more is asked first
 
 BLANKS = " \t\r\n\f\v\u00a0\u3000"  # what may surround a text; the database trims the same set
 ROLES = frozenset({"system", "user", "assistant", "tool"})
+IMPORTED = "previously:imported"  # in `extra`: what a file said of a message; never sent on
 
 
 class Kind(StrEnum):
@@ -163,6 +165,7 @@ class Message:
     def wire(self) -> dict[str, Any]:
         """The message as the OpenAI format has it, with the client's own fields kept."""
         out: dict[str, Any] = json.loads(self.extra) if self.extra else {}
+        out.pop(IMPORTED, None)
         out.setdefault("role", self.role)  # a client's own word for it comes back as it was
         if self.parts is not None:
             out["content"] = json.loads(self.parts)
@@ -295,7 +298,7 @@ class Intent:
 
     id: int
     lane: str
-    kind: str  # run: all that is closed, now; rebuild: write summaries anew
+    kind: str  # run: all that is closed, now; rebuild: write anew; backfill: all that piled up
     from_pos: int = START
     before_id: int = 0  # summaries born before this are the ones to write anew
 
@@ -315,8 +318,12 @@ class Backlog:
 
     uncovered: Uncovered = field(default_factory=Uncovered)
     uncovered_cut: bool = False  # there are more than were loaded
+    uncovered_count: int = 0  # of all there are; counted as far as BACKLOG_MAX and one more
     open_since: Mapping[int, int] = field(default_factory=dict[int, int])  # of holes, in ms
     covers: tuple[Summary, ...] = ()  # valid, not under another valid one; oldest first, capped
+    children: Mapping[int, tuple[Summary, ...]] = field(  # of covers that reach into the tail
+        default_factory=dict[int, "tuple[Summary, ...]"]
+    )
     from_pos: int = START  # where the caps cut: of what stands before this, not all was loaded
     standing: tuple[Message, ...] = ()  # pinned messages before the tail, oldest first
     attempts: Mapping[str, Attempt] = field(default_factory=dict[str, "Attempt"])
@@ -530,13 +537,9 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """All that a turn calls up, best first, with what stands beside each."""
+    """All that a turn calls up, and what stands beside that, best first."""
 
     found: tuple[Recalled, ...] = ()
-    beside: Mapping[int, tuple[Recalled, ...]] = field(
-        default_factory=dict[int, tuple[Recalled, ...]]
-    )
-    question: bool = False  # it was asked for: it may take the room that summaries can spare
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from previously.lanes.registry import LANES
-from previously.model import Backlog, Snapshot, Summary, SummaryStatus, Task, Uncovered
+from previously.model import (
+    BACKLOG_MAX,
+    Backlog,
+    Snapshot,
+    Summary,
+    SummaryStatus,
+    Task,
+    Uncovered,
+)
 
+BACKFILL = "backfill"  # a wish: write about everything that has piled up
+_CONSENT = frozenset({BACKFILL, "run"})
+COVERS_LOOKED_AT = 256  # summaries; what stands in a chat is fewer once volumes are made
+TAIL_LOOKED_AT = 128  # messages; enough to find the low mark at any setting
 NEVER_MS = 1 << 62  # a task that the user has cancelled
 REST_MS = 2_000  # who edits once often edits again
 
@@ -19,14 +31,32 @@ class Plan:
     next_ms: int | None = None
 
 
-def plan(snapshot: Snapshot, now_ms: int, rest_ms: int = REST_MS) -> Plan:
-    """Due tasks, less those whose last attempt or latest edit asks for patience."""
+def piled_up(snapshot: Snapshot) -> bool:
+    """Whether more is uncovered than anybody should pay for unasked, and nobody was asked."""
+    assert snapshot.backlog is not None
+    asked = any(wish.kind in _CONSENT for wish in snapshot.backlog.intents)
+    return snapshot.backlog.uncovered_count > BACKLOG_MAX and not asked
+
+
+def is_held(task: Task) -> bool:
+    """Whether a task is of the kind that waits where too much has piled up: a first summary."""
+    return bool(task.sources) and task.replaces is None
+
+
+def plan(snapshot: Snapshot, now_ms: int, rest_ms: int = REST_MS, *, frugal: bool = False) -> Plan:
+    """Due tasks, less those whose last attempt or latest edit asks for patience.
+
+    `frugal`: calls cost, so what has piled up waits until somebody wishes for it.
+    """
     assert snapshot.backlog is not None
     if _rests(snapshot):
         return Plan()
     ready: list[Task] = []
     waits: list[int] = []
+    held = frugal and piled_up(snapshot)
     for task in due(snapshot):
+        if held and is_held(task):
+            continue
         start_ms = _not_before(snapshot.backlog, task, rest_ms)
         if start_ms <= now_ms:
             ready.append(task)

@@ -5,16 +5,27 @@ No model and no embedding: the terms of the pending turn, the index of the chat,
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import partial
 
-from previously.lanes.related import neighbour
-from previously.model import Recall, Recalled, Snapshot
-from previously.search import Ranked, candidates, query_terms, rank, recall_terms, telling_terms
+from previously.lanes.related import REACH, with_neighbours
+from previously.model import Message, Recall, Recalled, Snapshot
+from previously.search import (
+    CANDIDATES_MAX,
+    QUESTION_TERMS_MAX,
+    Ranked,
+    query_terms,
+    rank,
+    recall_terms,
+    telling_terms,
+    was_there,
+)
 from previously.store import Store, TermStats
 
 RECALLED_MAX = 12  # for an ordinary turn; what is called up changes every time and is paid for
-ANSWERS_MAX = 200  # for a question about the past
-WEIGHT_SHARE_MIN = 0.3  # of the turn's own weight that a message must have to be called up by it
+ANSWERS_MAX = 100  # for a question about the past
+SCORE_SHARE_MIN = 0.3  # of the best one's score: who has less is called up by nothing but chance
+RARE_SHARE, RARE_MIN = 100, 3  # one in a hundred messages, or three
 
 
 async def recalled(
@@ -26,61 +37,64 @@ async def recalled(
     before_pos: int,
     question: bool,
 ) -> Recall:
-    """What stands before a position and answers to a text, with what stands beside it."""
-    ref = snapshot.ref
-    stats = await store.term_stats(ref, telling_terms(text))
-    wanted = query_terms(text, stats.counts) if question else recall_terms(text, stats)
-    if not wanted:
-        return Recall(question=question)
-    found = await candidates(store, ref, wanted, stats, before_pos=before_pos)
-    ranked = rank(found, wanted, stats, text)
-    if audience:
-        there = await store.presences(ref)
-        people = frozenset(audience)
-        ranked = [
-            r
-            for r in ranked
-            if r.message.presence is None or people <= there.get(r.message.presence, people)
-        ]
-    ranked = ranked[:ANSWERS_MAX] if question else _telling(ranked, stats)[:RECALLED_MAX]
-    return await _with_neighbours(store, snapshot, ranked, before_pos, question=question)
+    """What stands before a position and answers to a text, with what stands beside it.
+
+    A question is about all of its words. An ordinary turn calls up only what shares something rare
+    with it.
+    """
+    choose = partial(_asked if question else recall_terms, text)
+    look = await store.find_terms(
+        snapshot.ref, telling_terms(text), choose, CANDIDATES_MAX, before_pos
+    )
+    people = frozenset(audience)
+    there = await store.presences(snapshot.ref) if people else {}
+    seen_by_all = [c for c in look.candidates if was_there(c, people, there)]
+    ranked = rank(seen_by_all, look.terms, look.stats, text)
+    best = ranked[:ANSWERS_MAX] if question else telling(ranked, look.stats)[:RECALLED_MAX]
+    if not best:
+        return Recall()
+    around = [
+        found
+        for found in await _around(store, snapshot, best, before_pos)
+        if was_there(found[0], people, there)
+    ]
+    seen = {message.id: (message, floor) for message, floor in around}
+    hits = [
+        Recalled(*seen[r.message.id], r.score, f"{r.reason}: {', '.join(r.terms)}")
+        for r in best
+        if r.message.id in seen
+    ]
+    return Recall(with_neighbours(hits, around))
 
 
-def _telling(ranked: list[Ranked], stats: TermStats) -> list[Ranked]:
+def _asked(text: str, stats: TermStats) -> tuple[str, ...]:
+    return query_terms(text, stats.counts, QUESTION_TERMS_MAX)
+
+
+def telling(ranked: Sequence[Ranked], stats: TermStats) -> list[Ranked]:
     """Those that share more with the turn than a word by chance."""
     best = ranked[0].score if ranked else 0.0
     return [
         r
         for r in ranked
-        if r.score >= best * WEIGHT_SHARE_MIN and (len(r.terms) > 1 or _is_rare(r, stats))
+        if r.score >= best * SCORE_SHARE_MIN and (len(r.terms) > 1 or _is_rare(r, stats))
     ]
 
 
 def _is_rare(found: Ranked, stats: TermStats) -> bool:
     """Whether its one word is said in few places, as names and numbers are."""
-    return stats.counts.get(found.terms[0], 0) * 100 <= max(300, stats.messages)
+    held = stats.counts.get(found.terms[0], 0)
+    return held <= max(RARE_MIN, stats.messages // RARE_SHARE)
 
 
-async def _with_neighbours(
-    store: Store, snapshot: Snapshot, ranked: list[Ranked], before_pos: int, *, question: bool
-) -> Recall:
-    """Messages are born beside each other: the keys around a hit are what was said around it."""
-    ids = [r.message.id for r in ranked]
-    near = {i: (i - 1, i + 1) for i in ids}
-    shown = await store.shown(
-        snapshot.ref, list({*ids, *(n for pair in near.values() for n in pair)})
-    )
-    found: list[Recalled] = []
-    beside: dict[int, tuple[Recalled, ...]] = {}
-    for r in ranked:
-        if r.message.id not in shown:
-            continue
-        message, floor = shown[r.message.id]
-        hit = Recalled(message, floor, r.score, f"{r.reason}: {', '.join(r.terms)}")
-        found.append(hit)
-        beside[message.id] = tuple(
-            neighbour(*shown[n], hit)
-            for n in near[message.id]
-            if n in shown and shown[n][0].pos < before_pos
-        )
-    return Recall(tuple(found), beside, question=question)
+async def _around(
+    store: Store, snapshot: Snapshot, ranked: Sequence[Ranked], before_pos: int
+) -> list[tuple[Message, int]]:
+    """These messages and those around them that may be shown, with floors, in their order.
+
+    Messages are born beside each other: the keys around a hit are what was said around it.
+    """
+    ids = {r.message.id + step for r in ranked for step in range(-REACH, REACH + 1)}
+    shown = await store.shown(snapshot.ref, sorted(ids))
+    before = (found for found in shown.values() if found[0].pos < before_pos)
+    return sorted(before, key=lambda found: found[0].pos)

@@ -16,7 +16,18 @@ from typing import Protocol
 from previously.engine import Engine
 from previously.errors import LeaseLost, PlanAnewError, PreviouslyError, RetryError, StaleDraft
 from previously.model import Attempt, ChatRef, FoldKey, Lease, Snapshot, Summary, Task, Verdict
-from previously.planner import NEVER_MS, REST_MS, Plan, advance, forgotten, fulfilled, plan
+from previously.planner import (
+    COVERS_LOOKED_AT,
+    NEVER_MS,
+    REST_MS,
+    TAIL_LOOKED_AT,
+    Plan,
+    advance,
+    forgotten,
+    fulfilled,
+    piled_up,
+    plan,
+)
 from previously.settings import Settings
 from previously.store import Store
 
@@ -29,8 +40,6 @@ SWEEP_CHATS_MAX = 256
 CHATS_AT_ONCE = 4
 BACKOFF_FIRST_MS = 2_000
 BACKOFF_MAX_MS = 600_000
-COVERS_LOOKED_AT = 256  # summaries; what stands in a chat is fewer once volumes are made
-TAIL_LOOKED_AT = 128  # messages; enough to find the low mark at any setting
 
 INDEX_MESSAGES = 128  # that one transaction puts into the search index
 INDEX_PAUSE_S = 0.05  # after each of them, for whoever has a turn to record
@@ -42,6 +51,10 @@ class Engines(Protocol):
     """Who summarises what."""
 
     async def engine_for(self, ref: ChatRef, lane: str, settings: Settings) -> Engine: ...
+
+    async def cost(self, ref: ChatRef, settings: Settings) -> bool:
+        """Whether an answer costs anything."""
+        ...
 
 
 class Runner:
@@ -232,7 +245,12 @@ class Runner:
         snapshot = await self._store.load(
             ref, PLANNING, wide=True, tail_max=TAIL_LOOKED_AT, covers_max=COVERS_LOOKED_AT
         )
-        return snapshot, plan(snapshot, await self._store.now_ms(), rest_ms)
+        return snapshot, await self._plan(snapshot, rest_ms)
+
+    async def _plan(self, snapshot: Snapshot, rest_ms: int) -> Plan:
+        """Whether calls cost is asked only where it matters."""
+        frugal = piled_up(snapshot) and await self._engines.cost(snapshot.ref, snapshot.settings)
+        return plan(snapshot, await self._store.now_ms(), rest_ms, frugal=frugal)
 
     async def _give_back(self, lease: Lease, snapshot: Snapshot, decided: Plan) -> None:
         if gone := forgotten(snapshot):
@@ -253,7 +271,7 @@ class Runner:
             if made is None:
                 return
             snapshot = advance(snapshot, made)
-            decided = plan(snapshot, await self._store.now_ms(), rest_ms)
+            decided = await self._plan(snapshot, rest_ms)
 
     async def _attempt(self, lease: Lease, settings: Settings, task: Task) -> Summary | None:
         """The summary, or None if there is a reason to look again."""

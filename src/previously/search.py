@@ -20,6 +20,7 @@ from previously.store import Candidate, Found, Store, TermStats
 from previously.text.terms import counter, is_sign, normal, places, spans, terms
 
 TERMS_MAX = 8
+QUESTION_TERMS_MAX = 24  # a question is about all of its words; Chinese has two terms to each
 CANDIDATES_MAX = 500
 SEARCHED_MAX = 160  # candidates that a user's search ranks
 HITS_DEFAULT = 20
@@ -34,6 +35,7 @@ NO_END = 1 << 62  # after every message
 
 SATURATION, LENGTH_SHARE = 1.2, 0.75  # k1 and b of BM25
 LONE_WEIGHT = 0.25  # of a character whose neighbour in the query is wanted beside it
+LOOSE_WEIGHT = 0.25  # of two characters of which one says nothing: they are seldom a word
 PHRASE_SHARE = 0.5  # of the rarest term's weight, for a message that has the query as it stands
 RECALL_SHARE_MAX = 0.1  # a term that more of the messages hold says nothing about what is meant
 
@@ -41,10 +43,11 @@ WORDS, PHRASE, PART = "words", "phrase", "part of a word"
 
 # They find nothing by themselves; a query that has other terms does without them.
 STOP_TERMS = terms(
-    "a an and are as at be but by for from had has have he her his i if in is it its me my not of"
-    " on or our she so that the their them then there they this to us was we were what when which"
-    " who will with would you your do does did can could s t re ll ve d m"
-) | set("的了是在我你他她它们这那和就不也都很有一个么吗呢吧啊着过得地与及")
+    "a about all also am an and any are as at be been being but by can could d did do does for from"
+    " had has have he her his how i if in into is it its just ll m me my no nor not of on only or"
+    " our re s she so some t than that the their them then there they this to too us ve very was we"
+    " were what when where which who whom whose why will with would you your"
+) | set("的了是在我你他她它们这那和就不也都很有一个么吗呢吧啊着过得地与及什哪谁怎被把为请问")
 
 _LATIN = re.compile("[a-z]+")
 
@@ -79,16 +82,16 @@ class Hit:
     snippet: Snippet
 
 
-def query_terms(text: str, counts: Mapping[str, int]) -> tuple[str, ...]:
+def query_terms(text: str, counts: Mapping[str, int], most: int = TERMS_MAX) -> tuple[str, ...]:
     """The rarest terms of a query; those that the index does not know last."""
-    return _rarest(telling_terms(text), counts)
+    return _rarest(telling_terms(text), counts, most)
 
 
 def recall_terms(text: str, stats: TermStats) -> tuple[str, ...]:
     """The rarest terms of a message that others may be related by: none that most of them hold."""
     most = max(1, int(stats.messages * RECALL_SHARE_MAX))
     known = [t for t in telling_terms(text) if 0 < stats.counts.get(t, 0) <= most]
-    return _rarest(known, stats.counts)
+    return _rarest(known, stats.counts, TERMS_MAX)
 
 
 def telling_terms(text: str) -> list[str]:
@@ -97,11 +100,19 @@ def telling_terms(text: str) -> list[str]:
     return sorted(found - STOP_TERMS or found)
 
 
-def _rarest(found: Iterable[str], counts: Mapping[str, int]) -> tuple[str, ...]:
-    def rarity(term: str) -> tuple[float, int, str]:
-        return (counts.get(term) or math.inf, -len(term), term)
+def _rarest(found: Iterable[str], counts: Mapping[str, int], most: int) -> tuple[str, ...]:
+    """Known before unknown, words before what only looks like one, then by how rare they are."""
 
-    return tuple(sorted(found, key=rarity)[:TERMS_MAX])
+    def rarity(term: str) -> tuple[bool, bool, int, int, str]:
+        held = counts.get(term, 0)
+        return (not held, _is_loose(term), held, -len(term), term)
+
+    return tuple(sorted(found, key=rarity)[:most])
+
+
+def _is_loose(term: str) -> bool:
+    """Whether it is a pair of characters of which one finds nothing by itself, as in 猫的."""
+    return len(term) > 1 and not STOP_TERMS.isdisjoint(term) and is_sign(term)
 
 
 def rank(
@@ -136,6 +147,8 @@ def _best_first(ranked: Ranked) -> tuple[float, int, int]:
 def _weight(term: str, wanted: Sequence[str], stats: TermStats) -> float:
     holding = stats.counts.get(term, 0)
     rarity = math.log(1 + (max(stats.messages, holding) - holding + 0.5) / (holding + 0.5))
+    if _is_loose(term):
+        return rarity * LOOSE_WEIGHT
     beside = is_sign(term) and any(term != other and term in other for other in wanted)
     return rarity * LONE_WEIGHT if beside else rarity
 
@@ -188,12 +201,12 @@ async def in_chat(
     found = rank(look.candidates, look.terms, look.stats, query)
     if people is not None:
         there = await store.presences(ref)
-        found = [r for r in found if _was_there(r.message, people, there)]
+        found = [r for r in found if was_there(r.message, people, there)]
     return found[:limit]
 
 
-def _was_there(
-    message: Candidate, people: frozenset[str], there: Mapping[int, frozenset[str]]
+def was_there(
+    message: Candidate | Message, people: frozenset[str], there: Mapping[int, frozenset[str]]
 ) -> bool:
     """Everybody is, unless the message says who was."""
     return message.presence is None or people <= there.get(message.presence, people)
@@ -208,7 +221,7 @@ async def by_part(
         return []
     there = await store.presences(ref) if people is not None else {}
     found = await store.containing(ref, part, limit)
-    seen = (m for m in found if people is None or _was_there(m, people, there))
+    seen = (m for m in found if people is None or was_there(m, people, there))
     return [Ranked(m, 0.0, (part,), PART) for m in seen]
 
 

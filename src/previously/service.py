@@ -6,15 +6,33 @@ import asyncio
 import contextlib
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from previously import folding, search
 from previously.assembler import answer_room, assemble, assemble_answer, before_tail
-from previously.errors import BadInput, Conflict, PreviouslyError, StaleDraft, TaskNotFound
+from previously.errors import (
+    BadInput,
+    Conflict,
+    NotConfigured,
+    PreviouslyError,
+    StaleDraft,
+    TaskNotFound,
+)
+from previously.estimate import Estimate, estimate
 from previously.lanes.registry import DEFAULT_PRESET, history_lane
+from previously.llm import Llm
 from previously.model import (
     START,
     Attempt,
@@ -32,7 +50,7 @@ from previously.model import (
     key,
     total_tokens,
 )
-from previously.planner import NEVER_MS, due
+from previously.planner import BACKFILL, NEVER_MS, TAIL_LOOKED_AT, due, is_held, piled_up
 from previously.recall import recalled
 from previously.settings import (
     BUDGET_MIN,
@@ -41,7 +59,8 @@ from previously.settings import (
     Settings,
     checked,
 )
-from previously.store import Kept, Store
+from previously.store import Kept, Progress, Store
+from previously.summariser import quote
 from previously.text.turns import pending_start
 
 T = TypeVar("T")
@@ -51,10 +70,14 @@ AS_SAID = FoldKey("(as said)")  # nobody ever folds this one
 OWNER = "local"  # until tokens name others
 PAGE = 200
 SETTLE_LOOK_EVERY_S = 0.1
+ANSWERS = ("yes", "no")  # an attempt that was answered waits for nothing
 EVENTS_LOOK_EVERY_S = 5.0  # changes made by another process are seen by then
 RENDERED_KEPT = 256  # folds whose text is held in memory
 NAME_CHARS_MAX = 200
 BODY_CHARS_MAX = 4_000_000
+WAITS_FOR_BACKFILL = "waits for `previously backfill`"
+IMPORT_BATCH = 500  # messages per transaction: a turn that waits for the writer waits for one batch
+IMPORT_MESSAGES_MAX = 1_000_000
 BRANCH_TRIES = 3  # a chat that changes faster than it can be copied is told so
 
 
@@ -64,6 +87,7 @@ class Settled:
 
     done: bool  # nothing is due any more
     waiting: tuple[Attempt, ...] = ()  # failed for now, with reason and time of the next try
+    reason: str = ""  # why there is work that is not done until somebody asks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +109,7 @@ class TaskState:
     kind: str
     messages: tuple[int, ...]
     attempt: Attempt | None
+    reason: str = ""  # why it is not done until somebody asks for it
 
 
 class Background(Protocol):
@@ -101,9 +126,14 @@ class Service:
     """One store, one background; every method changes all it says or nothing."""
 
     def __init__(
-        self, store: Store, background: Background | None, clock_ms: Callable[[], int]
+        self,
+        store: Store,
+        background: Background | None,
+        clock_ms: Callable[[], int],
+        llm: Llm | None = None,
     ) -> None:
         self.store = store
+        self._llm = llm  # a program's own summariser
         self._background = background
         self._clock_ms = clock_ms
         self._budgets: dict[int, int] = {}
@@ -133,14 +163,54 @@ class Service:
 
     async def append(self, ref: ChatRef, new: Sequence[NewMessage]) -> tuple[Message, ...]:
         """Record messages; they are durable when this returns."""
-        for said in new:
-            if len(said.body) > BODY_CHARS_MAX:
-                raise BadInput(
-                    f"a message has at most {BODY_CHARS_MAX} characters", field="content"
-                )
-        made = await self.store.append(ref, new)
+        made = await self.store.append(ref, list(_checked(new)))
         self.wake(ref)
         return made
+
+    async def import_chats(
+        self,
+        sources: Mapping[str, Iterable[NewMessage]],
+        preset: str | None = None,
+        told: Callable[[str, int], None] = lambda _name, _count: None,
+    ) -> list[Chat]:
+        """New chats under these names, all whole or none at all.
+
+        They are recorded where nobody sees them and shown at the end. `told` hears how far it is.
+        """
+        chosen = preset or DEFAULT_PRESET
+        lane = history_lane(chosen)
+        made: dict[str, ChatRef] = {}
+        shown: list[Chat] = []
+        try:
+            for name, messages in sources.items():
+                _check_name(name)
+                made[name] = await self.store.start_import(OWNER, name, chosen, lane)
+                await self._record(made[name], name, messages, told)
+            for name, ref in made.items():
+                shown.append(await self.store.finish_import(ref, name))
+        finally:
+            for ref in list(made.values())[len(shown) :]:
+                with suppress(PreviouslyError):
+                    await self.store.remove_unfinished(ref)
+        return [self._changed(chat.ref, chat) for chat in shown]
+
+    async def _record(
+        self,
+        ref: ChatRef,
+        name: str,
+        messages: Iterable[NewMessage],
+        told: Callable[[str, int], None],
+    ) -> None:
+        count = 0
+        for batch in _batches(_checked(messages), IMPORT_BATCH):
+            await self.store.append(ref, batch)
+            count += len(batch)
+            told(name, count)
+            if count > IMPORT_MESSAGES_MAX:
+                most = f"{IMPORT_MESSAGES_MAX:,}"
+                raise BadInput(f"an import has at most {most} messages", field="messages")
+        if not count:
+            raise BadInput(f"there are no messages for the chat {name!r}", field="messages")
 
     async def insert(
         self, ref: ChatRef, new: Sequence[NewMessage], before_id: int
@@ -216,6 +286,42 @@ class Service:
         """Write about every closed turn but the last, whatever the thresholds say."""
         lane = (await self.store.find_chat(ref.owner, ref.name)).lane
         self._changed(ref, await self.store.wish(ref, lane, "run", START))
+
+    async def backfill(self, ref: ChatRef, *, dry_run: bool = False) -> Estimate:
+        """Write about all that has piled up, whatever it costs; what that is expected to take.
+
+        It goes on in the background, after a restart too, until nothing is due or it is paused.
+        """
+        snapshot = await self.store.load(ref, AS_SAID, wide=True)
+        quoted = await quote(self.store, ref.owner, snapshot.settings, self._llm)
+        expected = await estimate(self.store, ref, quoted)
+        assert snapshot.backlog is not None
+        wished = any(wish.kind == BACKFILL for wish in snapshot.backlog.intents)
+        if not dry_run and expected.calls and not wished:
+            await self.store.wish(ref, snapshot.lane, BACKFILL, START)
+        if not dry_run:
+            self.wake(ref)
+        return expected
+
+    async def pause_backfill(self, ref: ChatRef) -> bool:
+        """Let what has piled up wait again; whether it was being worked off."""
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        return self._changed(ref, await self.store.withdraw(ref, lane, BACKFILL))
+
+    async def progress(self, ref: ChatRef) -> Progress:
+        """How far the summaries of a chat have come."""
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        return await self.store.progress(ref, lane)
+
+    async def _held(self, snapshot: Snapshot) -> str:
+        """Why first summaries wait until somebody asks for them; empty if they do not."""
+        if not piled_up(snapshot) or not any(map(is_held, due(snapshot))):
+            return ""
+        try:
+            quoted = await quote(self.store, snapshot.ref.owner, snapshot.settings, self._llm)
+        except NotConfigured:
+            return ""
+        return WAITS_FOR_BACKFILL if quoted.costs else ""
 
     async def rebuild(self, ref: ChatRef, from_pos: int = START) -> None:
         """Write summaries anew; each old one stands until its successor is there.
@@ -379,9 +485,12 @@ class Service:
                 done = await self._quiet(ref, timeout_s)
         except TimeoutError:
             done = False
-        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        snapshot = await self.store.load(ref, AS_SAID, wide=True, tail_max=1, covers_max=1)
+        if piled_up(snapshot):  # seldom; then the low mark is looked for as well
+            snapshot = await self.store.load(ref, AS_SAID, wide=True, tail_max=TAIL_LOOKED_AT)
         tried = (await self.store.attempts(ref)).values()
-        return Settled(done, tuple(a for a in tried if a.lane == lane))
+        waiting = tuple(a for a in tried if a.lane == snapshot.lane and a.verdict not in ANSWERS)
+        return Settled(done, waiting, await self._held(snapshot))
 
     async def _quiet(self, ref: ChatRef, timeout_s: float) -> bool:
         """Until this process has nothing to do, and no other one that shares the database has."""
@@ -406,8 +515,15 @@ class Service:
         """What is due in this chat now, each with what became of it so far."""
         snapshot = await self.store.load(ref, AS_SAID, wide=True)
         attempts = await self.store.attempts(ref)
+        held = await self._held(snapshot)
         return [
-            TaskState(task.id, task.kind, tuple(m.id for m in task.sources), attempts.get(task.id))
+            TaskState(
+                task.id,
+                task.kind,
+                tuple(m.id for m in task.sources),
+                attempts.get(task.id),
+                held if is_held(task) else "",
+            )
             for task in due(snapshot)
         ]
 
@@ -500,6 +616,19 @@ class Service:
         tail = tuple(m for m in snapshot.tail if m.id != reply_id)
         before = self._before_tail(snapshot)
         return assemble(replace(snapshot, tail=tail), before, budget, head_tokens)
+
+
+def _checked(new: Iterable[NewMessage]) -> Iterator[NewMessage]:
+    for said in new:
+        if len(said.body) > BODY_CHARS_MAX:
+            raise BadInput(f"a message has at most {BODY_CHARS_MAX} characters", field="content")
+        yield said
+
+
+def _batches(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(things)
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
 def _check_name(name: str) -> None:

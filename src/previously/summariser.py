@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -15,7 +16,7 @@ from previously.llm.extractive import Extractive
 from previously.llm.hasty import Hasty, StoodInFor
 from previously.llm.limited import Limited
 from previously.llm.metered import Metered, Terms, price_of
-from previously.llm.profile import Profile, from_mapping
+from previously.llm.profile import Price, Profile, from_mapping
 from previously.llm.registry import adapter
 from previously.llm.remote import new_session
 from previously.llm.secrets import resolve
@@ -25,6 +26,55 @@ from previously.store import Purpose, Store
 
 MAIN = "main"
 MICROS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What asking a chat's summariser comes to."""
+
+    name: str
+    costs: bool
+    price: Price | None = None  # None: nobody knows, unless it costs nothing
+    window_tokens: int | None = None
+    per_minute: int | None = None  # calls
+
+
+async def quote(store: Store, owner: str, settings: Settings, given: Llm | None = None) -> Quote:
+    """The terms of the model that would write this chat's summaries now."""
+    if given is not None:
+        return Quote(given.name, given.costs, window_tokens=given.window_tokens)
+    profile, _ = await _chosen(store, owner, settings)
+    if profile is None or profile.source == EXTRACTIVE:
+        return Quote(EXTRACTIVE, costs=False)
+    return Quote(
+        profile.name,
+        costs=True,
+        price=price_of(profile),
+        window_tokens=profile.window_tokens,
+        per_minute=profile.limits.per_minute,
+    )
+
+
+async def _chosen(
+    store: Store, owner: str, settings: Settings
+) -> tuple[Profile | None, Profile | None]:
+    """The profile that is to be asked, None for extracts, and the one that may stand in for it."""
+    wanted = settings.summary_profile
+    if wanted == EXTRACTIVE:
+        return None, None
+    main = await _profile(store, owner, MAIN)
+    chosen = main if not wanted else await _profile(store, owner, wanted)
+    if chosen is None and wanted:
+        raise NotConfigured(
+            f"there is no profile named {wanted!r}; make it with `previously profile add "
+            f"{wanted}`, or set summary_profile to another one"
+        )
+    return chosen, main
+
+
+async def _profile(store: Store, owner: str, name: str) -> Profile | None:
+    found = await store.find_profile(owner, name)
+    return None if found is None else from_mapping(found[0])
 
 
 class Summarisers:
@@ -50,6 +100,13 @@ class Summarisers:
         llm = await self._llm(ref, lane, settings)
         return Engine(llm, self._store, self._secret, clock_ms=self._clock_ms)
 
+    async def cost(self, ref: ChatRef, settings: Settings) -> bool:
+        """Whether an answer costs anything; a model that is missing costs nothing and says so."""
+        try:
+            return (await quote(self._store, ref.owner, settings, self._given)).costs
+        except NotConfigured:
+            return False
+
     async def close(self) -> None:
         """Let go of connections."""
         if self._session is not None:
@@ -58,27 +115,13 @@ class Summarisers:
     async def _llm(self, ref: ChatRef, lane: str, settings: Settings) -> Llm:
         if self._given is not None:
             return self._metered(self._given, ref, lane, settings, Terms())
-        wanted = settings.summary_profile
-        if wanted == EXTRACTIVE:
-            return Extractive()
-        main = await self.profile(ref.owner, MAIN)
-        chosen = main if not wanted else await self.profile(ref.owner, wanted)
-        if chosen is None and wanted:
-            raise NotConfigured(
-                f"there is no profile named {wanted!r}; make it with `previously profile add "
-                f"{wanted}`, or set summary_profile to another one"
-            )
+        chosen, main = await _chosen(self._store, ref.owner, settings)
         if chosen is None:
             return Extractive()
         llm = self._of_profile(chosen, ref, lane, settings)
         if main is None or main == chosen or not settings.fallback_to_main:
             return llm
         return StoodInFor(llm, self._of_profile(main, ref, lane, settings))
-
-    async def profile(self, owner: str, name: str) -> Profile | None:
-        """A profile as it is stored now."""
-        found = await self._store.find_profile(owner, name)
-        return None if found is None else from_mapping(found[0])
 
     def _of_profile(self, profile: Profile, ref: ChatRef, lane: str, settings: Settings) -> Llm:
         if self._session is None:

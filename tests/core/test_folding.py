@@ -54,6 +54,15 @@ def test_a_tail_that_outgrows_its_share_is_folded_early():
     assert folding.wanted(snapshot(said, covers=minis(said)), 4_000, NOW) == folding.TOO_LARGE
 
 
+def test_a_few_long_messages_outgrow_it_too():
+    said = talk(12, created_at_ms=NOW, tokens=300)
+    assert folding.wanted(snapshot(said, covers=minis(said)), 4_000, NOW) == folding.TOO_LARGE
+    assert folding.move(snapshot(said, covers=minis(said)), 4_000, "x").tail == said[8:]
+    exactly = talk(18, created_at_ms=NOW, tokens=100)
+    filled = snapshot(exactly, covers=minis(exactly), visible_floors=5)
+    assert folding.wanted(filled, 3_000, NOW) is None
+
+
 def test_a_cold_cache_is_a_good_moment():
     said = talk(34, created_at_ms=NOW - folding.COLD_AFTER_MS - 1)
     assert folding.wanted(snapshot(said, covers=minis(said)), 4_000, NOW) == folding.COLD
@@ -95,6 +104,35 @@ def test_a_cover_that_would_reach_into_the_tail_pulls_the_tail_back():
     )
     assert moved.tail == said[18:]
     assert wide not in moved.shown
+
+
+def test_a_volume_that_would_reach_into_the_tail_is_opened_as_far_as_it_must_be():
+    said = talk(40)
+    leaves = minis(said[:24])
+    volumes = [
+        replace(mini(90 + i, said[8 * i : 8 * i + 8]), level=1, kind="volume") for i in range(3)
+    ]
+    era = replace(mini(99, said[:24]), level=2, kind="era")
+    under = {v.id: tuple(leaves[4 * i : 4 * i + 4]) for i, v in enumerate(volumes)}
+    state = snapshot(said, covers=[era])
+    assert state.backlog is not None
+    children = {era.id: tuple(volumes), **under}
+    known = replace(state, backlog=replace(state.backlog, children=children))
+    moved = folding.move(known, 9_000, "x")
+    assert moved.tail == said[20:]
+    assert moved.shown == (*volumes[:2], *leaves[8:10])
+    inside = replace(known, tail=said[:-1])  # the low mark lies inside a leaf
+    assert folding.move(inside, 9_000, "x").tail == said[18:-1]
+    before = replace(known, tail=said, settings=replace(known.settings, visible_floors=16))
+    assert folding.move(before, 9_000, "x").shown == (era,)
+
+
+def test_what_a_volume_was_made_of_may_be_unknown_then_the_tail_goes_back_to_its_start():
+    said = talk(40)
+    volume = replace(mini(9, said[10:24]), level=1)
+    moved = folding.move(snapshot(said, covers=[*minis(said[:10]), volume]), 9_000, "x")
+    assert moved.tail == said[10:]
+    assert moved.shown == tuple(minis(said[:10]))
 
 
 def test_standing_messages_are_shown_first_and_cost_nothing_of_the_covers_share():
@@ -156,6 +194,50 @@ def test_a_cut_that_lies_behind_covers_leaves_nothing_out():
     assert moved.shown == tuple(covers)
     assert not moved.tail_cut
     assert built(moved, 9_000).trace.dropped == ()
+
+
+def test_a_cut_right_where_the_tail_begins_leaves_nothing_out():
+    said = talk(60)
+    state = snapshot(said, covers=minis(said[:30]), uncovered=[said[30:38]])
+    moved = folding.move(cut(state, 30), 9_000, "x")
+    assert moved.tail == said[30:]
+    assert not moved.tail_cut
+
+
+def test_a_hole_that_was_covered_last_does_not_hold_a_cut_tail_back():
+    said = talk(60)
+    covers = minis(said[:38])
+    state = snapshot(
+        said, covers=covers, uncovered=[said[38:39], said[39:50]], covered_to=said[38].pos
+    )
+    moved = folding.move(cut(state, 45), 9_000, "x")
+    assert moved.fold.tail_pos == said[39].pos
+    assert moved.shown == (*covers, said[38])
+
+
+@pytest.mark.parametrize("index", [20, 30])
+def test_a_standing_message_of_the_tail_is_shown_there_and_only_there(index: int):
+    said = talk(40)
+    rules = replace(said[index], pinned=True)
+    tail = (*said[:index], rules, *said[index + 1 :])
+    moved = folding.move(snapshot(tail, covers=minis(said[:20]), standing=[rules]), 9_000, "x")
+    assert rules in moved.tail
+    assert rules not in moved.shown
+
+
+def test_a_single_greeting_is_enough_to_gain_where_every_turn_may_fold():
+    said = (message(1, "assistant"), *talk(20, created_at_ms=NOW))
+    state = snapshot(said, covers=[mini(1, said[:1])], fold_every=1)
+    assert folding.wanted(state, 9_000, NOW) == folding.HIGH_MARK
+
+
+def test_the_oldest_hole_that_was_loaded_is_shown():
+    said = talk(40)
+    covers = minis(said[2:20])
+    state = snapshot(said, covers=covers, uncovered=[said[:2]])
+    assert state.backlog is not None
+    known = replace(state, backlog=replace(state.backlog, from_pos=said[0].pos))
+    assert folding.move(known, 9_000, "x").shown == (*said[:2], *covers)
 
 
 def test_where_all_is_loaded_an_old_message_that_waits_is_carried_along_as_it_was_said():
@@ -343,6 +425,7 @@ def test_a_single_covered_turn_is_enough_where_the_tail_outgrows_its_share():
 
 
 def test_a_cache_is_cold_after_its_time_and_not_before():
+    assert folding.COLD_AFTER_MS == 10 * 60 * 1000
     warm = talk(34, created_at_ms=NOW - folding.COLD_AFTER_MS)
     assert folding.wanted(snapshot(warm, covers=minis(warm)), 9_000, NOW) is None
     cold = [*warm[:-2], replace(warm[-2], created_at_ms=NOW - folding.COLD_AFTER_MS - 1)]
@@ -369,6 +452,15 @@ def test_what_was_not_loaded_is_left_out_and_said_so():
     moved = folding.move(cut, 9_000, "x")
     assert moved.shown == tuple(covers[3:])
     assert moved.fold.from_pos == covers[3].first_pos
+
+
+def test_a_note_on_the_first_message_of_the_tail_is_not_shown():
+    said = talk(40)
+    covers = minis(said[:20])
+    state = snapshot(said, covers=[*covers, mini(50, said[20:21])])
+    moved = folding.move(state, 9_000, "x")
+    assert moved.tail == said[20:]
+    assert moved.shown == tuple(covers)
 
 
 def test_a_hole_at_the_tails_edge_is_in_the_tail_and_nowhere_else():

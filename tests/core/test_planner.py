@@ -5,8 +5,17 @@ from typing import Any
 
 import pytest
 
-from previously.model import Attempt, Intent, Rebuild, Snapshot, SummaryStatus
-from previously.planner import NEVER_MS, REST_MS, Plan, advance, due, forgotten, fulfilled, plan
+from previously.model import BACKLOG_MAX, Attempt, Intent, Rebuild, Snapshot, SummaryStatus
+from previously.planner import (
+    NEVER_MS,
+    REST_MS,
+    Plan,
+    advance,
+    due,
+    forgotten,
+    fulfilled,
+    plan,
+)
 from tests.core.makers import mini, snapshot, talk
 
 NOW = 1_000_000
@@ -146,3 +155,54 @@ def test_what_is_covered_to_its_end_leaves_no_empty_run():
     after = advance(made, mini(1, SAID[8:10]))
     assert after.backlog is not None
     assert after.backlog.uncovered.runs == (SAID[:3],)
+
+
+def test_what_nothing_holds_up_is_ready_whatever_the_clock_says():
+    assert len(plan(state(), 0).ready) == 5
+    edited = state(open_since={SAID[0].id: 1})
+    assert plan(edited, 0).next_ms == 1 + REST_MS
+
+
+def test_a_summary_written_anew_leaves_the_other_wishes_open():
+    first, second = mini(1, SAID[:1]), mini(2, SAID[1:4])
+    wishes = (Rebuild(1, first, SAID[:1]), Rebuild(1, second, SAID[1:4]))
+    after = advance(state(rebuilds=wishes, covers=(first, second)), mini(3, SAID[:1]))
+    assert after.backlog is not None
+    assert after.backlog.rebuilds == wishes[1:]
+    assert [s.id for s in after.backlog.covers] == [mini(3, SAID[:1]).id, second.id]
+
+
+def test_what_has_piled_up_waits_until_somebody_asks_if_it_costs():
+    much = state(uncovered_count=BACKLOG_MAX + 1)
+    assert plan(much, NOW, frugal=True) == Plan()
+    assert len(plan(much, NOW).ready) == 5
+    assert len(plan(state(uncovered_count=BACKLOG_MAX), NOW, frugal=True).ready) == 5
+    for kind in ("run", "backfill"):
+        asked = state(uncovered_count=BACKLOG_MAX + 1, intents=(Intent(1, "volumes", kind),))
+        assert plan(asked, NOW, frugal=True).ready
+    other = state(uncovered_count=BACKLOG_MAX + 1, intents=(Intent(1, "volumes", "rebuild"),))
+    assert plan(other, NOW, frugal=True).ready == ()
+
+
+def test_what_is_to_be_written_anew_does_not_wait_with_what_has_piled_up():
+    old = mini(1, SAID[:2])
+    wish = (Rebuild(1, old, SAID[:2]),)
+    much = state(uncovered_count=BACKLOG_MAX + 1, rebuilds=wish, covers=(old,))
+    assert [t.replaces for t in plan(much, NOW, frugal=True).ready] == [old.id]
+
+
+def test_a_volume_takes_the_place_of_its_minis():
+    one, two, three = (mini(n, SAID[2 * n : 2 * n + 2]) for n in (0, 1, 2))
+    volume = replace(mini(9, SAID[:4]), level=1, covers=(one.id, two.id))
+    made = state(covers=(one, two, three))
+    after = advance(made, volume)
+    assert after.backlog is not None
+    assert after.backlog.covers == (volume, three)
+    assert after.backlog.waiting == frozenset()
+    late = advance(made, replace(volume, covers=(two.id, three.id), first_pos=two.first_pos))
+    assert late.backlog is not None
+    assert [s.id for s in late.backlog.covers] == [one.id, volume.id]
+    proposed = advance(made, replace(volume, status=SummaryStatus.PROPOSED)).backlog
+    assert proposed is not None
+    assert proposed.covers == (one, two, three)
+    assert proposed.waiting == {one.id, two.id}

@@ -173,13 +173,32 @@ def test_the_whole_demonstration_shows_what_the_readme_says(tmp_path: Path):
 
 def shape(line: str) -> str:
     """A line but for its numbers and how many blanks make room for them."""
-    return " ".join(re.sub(r"\d+", "0", line).split())[:60]
+    return " ".join(re.sub(r"\d[\d,.]*", "0", line).split())[:60]
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
+@pytest.mark.timeout(120)
+def test_the_first_demonstration_shows_what_the_readme_says(readme: Path, tmp_path: Path):
+    said = run(command(readme, "previously demo"), tmp_path, timeout_s=100).splitlines()
+    sample = demo_sample(readme).splitlines()
+    assert [shape(line) for line in sample] == [shape(line) for line in said]
+    assert any(word in sample[-4] for word in ("yes, word for word", "一字不差"))
+
+
+def demo_sample(readme: Path) -> str:
+    return next(body for body in fenced(readme, "text") if "#12" in body)
+
+
+def said_in(readme: Path, language: str) -> list[str]:
+    """The snippets without comments and without the story that each language tells by itself."""
+    others = [body for body in fenced(readme, language) if body != demo_sample(readme)]
+    return [re.sub(r" +#.*| --language zh", "", body) for body in others]
 
 
 def test_both_readmes_show_the_same_commands_and_outputs():
     english, chinese = READMES
     for language in ("sh", "text"):
-        assert fenced(english, language) == fenced(chinese, language)
+        assert said_in(english, language) == said_in(chinese, language)
     assert fenced(english, "python")[0] == fenced(chinese, "python")[0]
     commands = re.compile(r"make run ARGS=\"[^\"]+\"")
     assert commands.findall(english.read_text("utf-8")) == commands.findall(
@@ -191,4 +210,5 @@ def test_every_fenced_snippet_is_run_by_a_test():
     for readme in READMES:
         assert len(fenced(readme, "python")) == 3
         known = ("make run", "previously.testing", "previously serve", "previously prompt")
+        known += ("previously demo", "previously profile")  # the latter in tests/cli
         assert all(any(word in body for word in known) for body in fenced(readme, "sh"))

@@ -128,3 +128,39 @@ async def test_summaries_of_what_could_not_be_loaded_are_shown_when_they_come(op
         assert (await chat.settle()).done
         found = await places(chat, await chat.prompt(100_000))
         assert found == {("verbatim", ""): 4, ("summary", ""): len(said) - 4}
+
+
+@pytest.mark.proves("I1")
+async def test_after_a_rollback_the_newest_messages_are_shown_as_they_were_said(
+    open_memory: Opener,
+):
+    """They had left the tail: a fold that moves may have to move back."""
+    async with open_memory(llm=ScriptedLlm(), settings=SMALL) as memory:
+        chat = await memory.chat("a")
+        said = await play(chat, 20)
+        await chat.settle()
+        await chat.prompt(BUDGET)
+        await chat.rollback(to=said[15])
+        prompt = await chat.prompt(BUDGET)
+        assert [m["content"] for m in prompt.messages][-4:] == [m.body for m in said[12:16]]
+        assert set(await places(chat, prompt)) == {("verbatim", ""), ("summary", "")}
+
+
+@pytest.mark.proves("I1")
+async def test_a_volume_over_what_the_tail_should_hold_is_opened(open_memory: Opener):
+    """More floors are to be seen than were when the volume was written."""
+    few = {"visible_floors": 2, "fold_every": 2, "max_unarchived_minis": 4}
+    async with open_memory(llm=ScriptedLlm(), settings=few) as memory:
+        chat = await memory.chat("a")
+        said = await play(chat, 24)
+        await chat.settle()
+        volumes = [s async for s in chat.summaries() if s.level and s.valid]
+        assert volumes
+        await chat.prompt(BUDGET)
+        reach = next(i for i, m in enumerate(said) if m.pos == volumes[-1].first_pos) + 3
+        many = await memory.chat("a", settings={"visible_floors": len(said) - reach})
+        await chat.edit(said[0], "Question 0: never mind.")
+        prompt = await many.prompt(BUDGET)
+        shown = [m["content"] for m in prompt.messages if m["role"] != "system"]
+        assert shown[-(len(said) - reach) :] == [m.body for m in said[reach:]]
+        assert set(await places(chat, prompt)) == {("verbatim", ""), ("summary", "")}

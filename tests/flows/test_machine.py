@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,7 +49,7 @@ from previously.model import (
 from previously.runner import Runner
 from previously.service import Place
 from previously.settings import Settings
-from previously.store import audit, leaves
+from previously.store import audit, work
 from previously.store.schema import link, message, summary
 from previously.testing import ScriptedLlm, plain_note
 from tests.flows import pairs
@@ -111,6 +111,9 @@ class Only:
     async def engine_for(self, ref: ChatRef, lane: str, settings: Settings) -> Engine:
         return self._engine
 
+    async def cost(self, ref: ChatRef, settings: Settings) -> bool:
+        return True
+
 
 class Life(RuleBasedStateMachine):
     """One chat and the chats it left behind, and one model of what each should hold."""
@@ -121,7 +124,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "life.db"
+        self.path = self.place()
         self.mode = "good"
         self.enabled = True
         self.seen_by_model: list[str] = []
@@ -131,6 +134,10 @@ class Life(RuleBasedStateMachine):
         self.left: dict[ChatRef, Image] = {}
         self.count = 0
         self.open("life", {"visible_floors": 3, "fold_every": 3})
+
+    def place(self) -> app.Location:
+        """Where it is lived."""
+        return Path(self.folder.name) / "life.db"
 
     def open(self, name: str, own: dict[str, int] | None = None) -> None:
         self.llm = Watched(self.answer)
@@ -295,14 +302,19 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def break_in_mid_commit(self) -> None:
-        """A commit fails when most of it is written: then nothing of it is."""
+        """A commit fails when all but its end is written: then nothing of it is."""
 
-        def broken(*_: object) -> None:
-            raise OSError("no space left on device")
+        def broken(right: Callable[..., Any]) -> Callable[..., Any]:
+            def written(*args: Any) -> None:
+                right(*args)
+                raise OSError("no space left on device")
+
+            return written
 
         before = self.read(image, self.ref)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(leaves, "_link", broken)
+            for name in ("commit_leaf", "commit_parent"):
+                patch.setattr(work, name, broken(getattr(work, name)))
             self.work()
         assert self.read(image, self.ref) == before
 

@@ -15,7 +15,10 @@ from typing import Any
 
 from previously import __version__
 from previously.cli import (
+    backfill,
+    demo,
     doctor,
+    import_,
     migrate,
     profile,
     prompt,
@@ -27,6 +30,21 @@ from previously.cli import (
 )
 from previously.cli.options import Command
 from previously.errors import BadInput, PreviouslyError
+
+COMMANDS = (
+    demo,
+    serve,
+    worker,
+    import_,
+    backfill,
+    prompt,
+    search,
+    summarize,
+    profile,
+    usage,
+    migrate,
+    doctor,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,6 +82,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"previously {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (serve, worker, prompt, search, summarize, profile, usage, migrate, doctor):
+    for module in COMMANDS:
         module.add(commands)
     return parser

@@ -14,7 +14,7 @@ from previously.model import Summary, Uncovered
 
 LINE_TOKENS = 2  # what joining one more line to a block may add
 FAN_MAX = 8  # summaries above the minis that are made into one at a time
-LEVEL_MAX = 4 * FAN_MAX  # of one level that may stand at once, however short they are
+LEVEL_MAX = 12 * FAN_MAX  # of one level that may stand at once, however short they are
 FULL_SHARE = 0.9  # of the room for covers: then something is merged
 MINIS_SHARE = 0.45  # of it that minis may take up
 PAIR = 2

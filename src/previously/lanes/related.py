@@ -6,7 +6,7 @@ with every turn: whatever came after it would have to be paid for anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
@@ -15,35 +15,80 @@ from previously.prompts import texts
 from previously.text.language import language_of
 
 NEIGHBOUR_TOKENS_MAX = 120  # a longer one costs more than what it may explain
-NEIGHBOURS_FROM = 0.4  # of the best score: who answers that well has neighbours worth hearing
-LINE_TOKENS = 8  # floor, speaker and end of a line
+REACH = 2  # messages on either side of a hit that it may lend something to
+# What a message is worth for standing beside a hit, of the worth of that.
+BESIDE_SHARE = 0.5
+ANSWER_SHARE = 0.9  # right after a question: what was asked for is said there
+NEAR_SHARE = 0.3  # two away
+LINE_TOKENS = 4  # floor and end of a line, beyond what the message itself counts
 LABEL_TOKENS = 48
+QUESTION_MARKS = "?？"
+CLOSING_MARKS = " \n\"'”’」』）)*~"
 BESIDE = "beside"
 
 
-def choose(
-    found: Sequence[Recalled], beside: Mapping[int, Sequence[Recalled]], room_tokens: int
+def with_neighbours(
+    hits: Sequence[Recalled], around: Sequence[tuple[Message, int]]
 ) -> tuple[Recalled, ...]:
-    """The best that fit, each with neighbours if they are short and it answers well; in order.
+    """Hits and what stands around them, best first; of equals the newest.
 
-    `beside` holds for each message those that stand next to it.
+    `around` holds messages with their floors, the hits among them, in the order of the chat. Who
+    answers often does not repeat what was asked: a message is worth its own words, and a share of
+    the best hit near it.
     """
-    best = found[0].score if found else 0.0
-    chosen: dict[int, Recalled] = {}
+    own = {hit.message.id: hit for hit in hits}
+    made: list[Recalled] = []
+    for at, (message, floor) in enumerate(around):
+        lent, lender = _lent(around, at, own)
+        hit = own.get(message.id)
+        if hit is not None:
+            made.append(replace(hit, score=hit.score + lent))
+        elif lender is not None and message.body.strip():
+            made.append(Recalled(message, floor, lent, f"{BESIDE} #{lender.floor}"))
+    made.sort(key=lambda r: (-r.score, -r.message.pos))
+    return tuple(made)
+
+
+def _lent(
+    around: Sequence[tuple[Message, int]], at: int, own: dict[int, Recalled]
+) -> tuple[float, Recalled | None]:
+    """The largest share in a hit nearby, and that hit."""
+    message, floor = around[at]
+    best: tuple[float, Recalled | None] = (0.0, None)
+    if message.tokens > NEIGHBOUR_TOKENS_MAX:
+        return best
+    for near, near_floor in around[max(0, at - REACH) : at + REACH + 1]:
+        hit = own.get(near.id)
+        if hit is not None and 0 < abs(floor - near_floor) <= REACH:
+            lent = hit.score * _share(near, floor - near_floor)
+            best = max(best, (lent, hit), key=lambda found: found[0])
+    return best
+
+
+def _share(hit: Message, distance: int) -> float:
+    if abs(distance) > 1:
+        return NEAR_SHARE
+    return ANSWER_SHARE if distance == 1 and _asks(hit) else BESIDE_SHARE
+
+
+def _asks(message: Message) -> bool:
+    return message.body.rstrip(CLOSING_MARKS)[-1:] in tuple(QUESTION_MARKS)
+
+
+def choose(
+    found: Sequence[Recalled], room_tokens: int, known: Collection[int] = ()
+) -> tuple[Recalled, ...]:
+    """The best that fit, in the order of the chat; none of those whose ids are `known`."""
+    chosen: list[Recalled] = []
     left = room_tokens - LABEL_TOKENS
-    for hit in found:
-        near = beside.get(hit.message.id, ()) if hit.score >= best * NEIGHBOURS_FROM else ()
-        for one in (hit, *(n for n in near if n.message.tokens <= NEIGHBOUR_TOKENS_MAX)):
-            cost = one.message.tokens + LINE_TOKENS
-            if one.message.id not in chosen and cost <= left:
-                chosen[one.message.id] = one
-                left -= cost
-    return tuple(sorted(chosen.values(), key=lambda r: r.message.pos))
-
-
-def neighbour(message: Message, floor: int, of: Recalled) -> Recalled:
-    """A message that is quoted because of the one beside it."""
-    return replace(of, message=message, floor=floor, reason=f"{BESIDE} #{of.floor}")
+    for one in found:
+        cost = one.message.tokens + LINE_TOKENS
+        if cost <= left and one.message.id not in known:
+            chosen.append(one)
+            left -= cost
+    while chosen and show(chosen).tokens > room_tokens:  # in other words: the estimate was low
+        chosen.pop()
+    return tuple(sorted(chosen, key=lambda r: r.message.pos))
 
 
 def show(chosen: Sequence[Recalled]) -> Block:

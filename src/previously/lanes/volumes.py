@@ -12,6 +12,7 @@ from previously.lanes.levels import LINE_TOKENS, MINIS_SHARE, Limits, groups, si
 from previously.lanes.wording import ask_about, ask_about_notes, ask_to_merge, context
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
 from previously.model import (
+    START,
     Accepted,
     Ask,
     Block,
@@ -52,10 +53,10 @@ class Volumes:
         if snapshot.backlog is None:
             return []
         before = _low_mark(snapshot)
-        tasks = self._volumes(snapshot, before)
-        return [*tasks, *self._minis(snapshot, before)]
+        minis = self._minis(snapshot, before)
+        return [*self._volumes(snapshot, before, minis), *minis]
 
-    def _volumes(self, snapshot: Snapshot, before: int) -> list[Task]:
+    def _volumes(self, snapshot: Snapshot, before: int, minis: Sequence[Task]) -> list[Task]:
         """What is to be made one, or a question whether it is time for it."""
         backlog, settings = snapshot.backlog, snapshot.settings
         assert backlog is not None
@@ -64,7 +65,12 @@ class Volumes:
             return []
         covers = [c for c in backlog.covers if c.last_pos < before]
         found = groups(covers, backlog.uncovered, _limits(snapshot), backlog.waiting, now=now)
-        tasks = [self._merging(snapshot, group) for group in found.due]
+        untried = [m for m in minis if m.id not in backlog.attempts]
+        tasks = [
+            self._merging(snapshot, group)
+            for group in found.due
+            if not _is_torn(group, covers, untried)
+        ]
         if found.ask:
             asked = self._question(snapshot, found.ask)
             said = backlog.attempts.get(asked.id)
@@ -196,6 +202,21 @@ def _limits(snapshot: Snapshot) -> Limits:
     room = max(ROOM_MIN_TOKENS, int(budget * settings.covers_share))
     threshold = min(settings.volume_token_threshold, int(room * MINIS_SHARE))
     return Limits(room, threshold, settings.check_interval, settings.max_unarchived_minis)
+
+
+def _is_torn(group: Sequence[Summary], covers: Sequence[Summary], minis: Sequence[Task]) -> bool:
+    """Whether a mini is about to come right before or behind it: then they belong together.
+
+    After an edit inside a volume the minis left and right of it would else become two.
+    """
+    start = max((c.last_pos for c in covers if c.last_pos < group[0].first_pos), default=START)
+    end = min((c.first_pos for c in covers if c.first_pos > group[-1].last_pos), default=START)
+    return any(
+        start < mini.sources[0].pos < group[0].first_pos
+        or group[-1].last_pos < mini.sources[0].pos < end
+        for mini in minis
+        if mini.replaces is None
+    )
 
 
 def _volumes_before(covers: Sequence[Summary], first: Summary) -> tuple[str, ...]:

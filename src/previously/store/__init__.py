@@ -131,6 +131,25 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the summaries of a chat have come."""
+
+    uncovered: int  # eligible messages that no summary stands for
+    summaries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How the newest summaries of a chat were made, together."""
+
+    summaries: int = 0
+    calls: int = 0
+    duration_ms: int = 0
+    tokens: int = 0
+    tokens_max: int = 0  # that they might have had
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What one look at the index gave: all that ranking needs."""
 
@@ -188,6 +207,10 @@ class Store(Protocol):
     async def copy_part(self, made: Branching, part: str, level: int) -> bool: ...
 
     async def finish_branch(self, made: Branching) -> Chat: ...
+
+    async def start_import(self, owner: str, name: str, preset: str, lane: str) -> ChatRef: ...
+
+    async def finish_import(self, ref: ChatRef, name: str) -> Chat: ...
 
     async def remove_unfinished(self, ref: ChatRef) -> int: ...
 
@@ -259,6 +282,16 @@ class Store(Protocol):
     ) -> None: ...
 
     async def wish(self, ref: ChatRef, lane: str, kind: str, from_pos: int) -> int: ...
+
+    async def withdraw(self, ref: ChatRef, lane: str, kind: str) -> bool: ...
+
+    async def uncovered_page(
+        self, ref: ChatRef, lane: str, after_pos: int, limit: int
+    ) -> tuple[Message, ...]: ...
+
+    async def progress(self, ref: ChatRef, lane: str) -> Progress: ...
+
+    async def pace(self, ref: ChatRef, lane: str) -> Pace: ...
 
     async def edit_summary(self, ref: ChatRef, summary_id: int, text: str) -> Summary: ...
 

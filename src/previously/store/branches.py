@@ -135,7 +135,7 @@ def start(
     conn: sa.Connection, ref: ChatRef, name: str, at_id: int | None, now_ms: int
 ) -> Branching:
     """An invisible chat to copy into, and what is to be copied."""
-    _refuse_taken(conn, ref.owner, name)
+    refuse_taken(conn, ref.owner, name)
     at_id, at_pos = _branch_point(conn, ref, at_id)
     own = {"title": name, "branch_of": ref.id, "branch_at": at_id, "created_at": now_ms}
     target = _building(conn, ref, own)
@@ -168,7 +168,8 @@ def _building(conn: sa.Connection, ref: ChatRef, own: Mapping[str, Any]) -> Chat
     return ChatRef(made, ref.owner, name)
 
 
-def _refuse_taken(conn: sa.Connection, owner: str, name: str) -> None:
+def refuse_taken(conn: sa.Connection, owner: str, name: str) -> None:
+    """`BadInput` if there is a chat of that name."""
     taken = sa.select(chat.c.id).where(chat.c.owner == owner, chat.c.name == name)
     if conn.execute(taken).scalar() is not None:
         raise BadInput(f"there is a chat named {name!r} already", field="name")
@@ -301,7 +302,7 @@ def finish(conn: sa.Connection, made: Branching, now_ms: int) -> Chat:
     conn.execute(sa.update(work).where(mine).values(rev=1, **_mapping(born)))
     for lane in _lanes(conn, made.target):
         audit.repair(conn, made.target, lane, now_ms)
-    _refuse_taken(conn, made.target.owner, made.name)
+    refuse_taken(conn, made.target.owner, made.name)
     shown = sa.update(chat).where(chat.c.id == made.target.id)
     conn.execute(shown.values(name=made.name, building=False))
     return chats.find(conn, made.target.owner, made.name)

@@ -75,8 +75,7 @@ def set_lane(conn: sa.Connection, ref: ChatRef, preset: str, lane: str) -> Chat:
         return known
     conn.execute(sa.update(chat).where(chat.c.id == ref.id).values(preset=preset, lane=lane))
     begin = {"tail_pos": START, "from_pos": START, "shown": "", "stale": True}
-    mine = sa.update(fold).where(fold.c.chat_id == ref.id)
-    conn.execute(mine.values(version=fold.c.version + 1, **begin))
+    conn.execute(sa.update(fold).where(fold.c.chat_id == ref.id).values(**begin))
     conn.execute(sa.update(work).where(work.c.chat_id == ref.id).values(rev=work.c.rev + 1))
     return find(conn, ref.owner, ref.name)
 
@@ -93,6 +92,8 @@ def change_settings(conn: sa.Connection, ref: ChatRef, changes: Mapping[str, Any
     after = {k: v for k, v in {**before, **changes}.items() if v is not None}
     if after == before:
         return
+    if after.get("visible_floors") != before.get("visible_floors"):  # a tail may have to grow
+        conn.execute(sa.update(fold).where(fold.c.chat_id == ref.id).values(stale=True))
     if row:
         update = sa.update(setting).where(where)
         conn.execute(update.values(body=json.dumps(after), revision=row.revision + 1))

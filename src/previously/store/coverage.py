@@ -65,12 +65,6 @@ _BETWEEN = (
         ELIGIBLE,
     )
 )
-_BEFORE = (
-    sa.select(M.id)
-    .where(M.chat_id == _CHAT, M.pos < sa.bindparam("at_pos"), ELIGIBLE)
-    .order_by(M.pos.desc())
-    .limit(1)
-)
 _AFTER = (
     sa.select(M.id, M.pos)
     .where(M.chat_id == _CHAT, M.pos > sa.bindparam("at_pos"), ELIGIBLE)
@@ -114,7 +108,7 @@ _CLOSE_HOLES = sa.delete(hole).where(
 _STALE = (
     sa.update(fold)
     .where(fold.c.chat_id == _CHAT, fold.c.tail_pos > sa.bindparam("changed_at"))
-    .values(stale=True, version=fold.c.version + 1)  # a fold made of the old state is too late
+    .values(stale=True)
 )
 _REACH = sa.select(sa.func.max(lane_state.c.covered_to)).where(lane_state.c.chat_id == _CHAT)
 _PAID = sa.select(llm_result.c.request_hash, llm_result.c.sources).where(
@@ -126,9 +120,6 @@ _LINKED_FROM = sa.select(link.c.summary_id).where(
 _PURGE_PAID = sa.delete(llm_result).where(
     llm_result.c.chat_id == _CHAT, llm_result.c.request_hash == sa.bindparam("request")
 )
-
-
-_END = -START
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +169,7 @@ def refresh(
 ) -> None:
     """Make coverage true again after these messages changed, at these old and new positions."""
     positions = sorted(set(positions))
-    near = set(ids)
-    near |= _neighbours(conn, ref, positions)
+    near = set(ids) | _followers(conn, ref, positions)
     touched = positions[:1]
     for lane, covered_to in conn.execute(_LANES, {"chat": ref.id}).all():
         touched += _refresh_lane(conn, ref, lane, covered_to, near, now_ms)
@@ -215,18 +205,21 @@ def _written_from(conn: sa.Connection, messages: set[int]) -> set[int]:
     return found
 
 
-def _neighbours(conn: sa.Connection, ref: ChatRef, positions: Sequence[int]) -> set[int]:
-    """The eligible messages next to these positions. Positions in one gap share them."""
+def _followers(conn: sa.Connection, ref: ChatRef, positions: Sequence[int]) -> set[int]:
+    """The eligible messages next after these positions; positions in one gap share theirs.
+
+    A leaf that spans a position holds the message after it, or did before this change.
+    """
     found: set[int] = set()
     looked_to = START
     for pos in positions:
         if pos < looked_to:
             continue
-        at = {"chat": ref.id, "at_pos": pos}
-        before = conn.execute(_BEFORE, at).scalar()
-        after = conn.execute(_AFTER, at).one_or_none()
-        found |= {i for i in (before, after.id if after else None) if i is not None}
-        looked_to = after.pos if after else _END
+        after = conn.execute(_AFTER, {"chat": ref.id, "at_pos": pos}).one_or_none()
+        if after is None:
+            break
+        found.add(after.id)
+        looked_to = after.pos
     return found
 
 
@@ -247,8 +240,7 @@ def _refresh_lane(
     _refresh_parents(conn, flipped)
     covered = {t for leaf in leaves if leaf.id in valid for t, _ in leaf.targets}
     _write_holes(conn, ref, lane, covered_to, messages, covered, now_ms)
-    return [messages[t].pos for leaf in leaves if leaf.id in flipped for t, _ in leaf.targets
-            if t in messages]  # fmt: skip
+    return [messages[t].pos for leaf in leaves if leaf.id in flipped for t, _ in leaf.targets]
 
 
 def _component(conn: sa.Connection, lane: str, near: set[int]) -> tuple[list[Leaf], set[int]]:

@@ -68,6 +68,15 @@ def close(conn: sa.Connection, ref: ChatRef, ids: Sequence[int], now_ms: int) ->
     conn.execute(sa.update(intent).where(mine).values(closed_at=now_ms))
 
 
+def withdraw(conn: sa.Connection, ref: ChatRef, lane: str, kind: str, now_ms: int) -> bool:
+    """Close the wishes of a kind, fulfilled or not; whether there was one."""
+    mine = [w.id for w in open_intents(conn, ref) if (w.lane, w.kind) == (lane, kind)]
+    if mine:
+        changes.take_rev(conn, ref)
+        close(conn, ref, mine, now_ms)
+    return bool(mine)
+
+
 def rebuilds(conn: sa.Connection, ref: ChatRef, intents: Iterable[Intent]) -> tuple[Rebuild, ...]:
     """Summaries that a wish wants written anew, with the messages they stand for; a page."""
     found: dict[int, Rebuild] = {}

@@ -63,9 +63,23 @@ def _set_status(
 def _refresh(conn: sa.Connection, ref: ChatRef, ids: Sequence[int], now_ms: int) -> None:
     """Coverage around what these summaries stand for, and above it."""
     covered = {t for targets in coverage.targets(conn, ids).values() for t in targets}
+    if find(conn, ref, ids[0]).level:
+        _refresh_volumes(conn, ref, ids, covered)
+        return
     places = conn.execute(sa.select(M.pos).where(M.id.in_(covered))).scalars().all()
     coverage.refresh_above(conn, ids)
     coverage.refresh(conn, ref, covered, places, now_ms)
+
+
+def _refresh_volumes(
+    conn: sa.Connection, ref: ChatRef, ids: Sequence[int], children: set[int]
+) -> None:
+    """The same for summaries of summaries: their children get under the one that stands."""
+    conn.execute(sa.update(summary).where(S.covered_by.in_(ids)).values(covered_by=None))
+    coverage.refresh_above(conn, children)
+    coverage.refresh_above(conn, ids)
+    first = sa.select(sa.func.min(S.first_pos)).where(S.id.in_(ids))
+    coverage.mark_stale(conn, ref, conn.execute(first).scalar_one())
 
 
 def restore(conn: sa.Connection, ref: ChatRef, revision_id: int, now_ms: int) -> Summary:
@@ -83,15 +97,16 @@ def restore(conn: sa.Connection, ref: ChatRef, revision_id: int, now_ms: int) ->
 
 
 def rivals(conn: sa.Connection, ref: ChatRef, chosen: Summary) -> list[int]:
-    """Ready leaves of the same lane that claim one of its messages and were edited, or are
-    revisions of the same summary."""
+    """Ready summaries of the same lane and level that claim one of its sources and were edited,
+    or are revisions of the same summary."""
     targets = coverage.targets(conn, [chosen.id])[chosen.id]
     root = sa.select(S.root_id).where(S.id == chosen.id).scalar_subquery()
     same = sa.or_(S.root_id == root, S.edited_by_user.is_(True))
     query = (
         sa.select(S.id)
         .join(link, link.c.summary_id == S.id)
-        .where(link.c.target_id.in_(targets), link.c.target_is_summary.is_(False), same)
+        .where(link.c.target_id.in_(targets), same)
+        .where(link.c.target_is_summary.is_(chosen.level > 0))
         .where(S.chat_id == ref.id, S.lane == chosen.lane, S.status == READY, S.id != chosen.id)
         .distinct()
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +15,7 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from previously.errors import ChatNotFound
 from previously.model import (
+    BACKLOG_MAX,
     START,
     Backlog,
     ChatRef,
@@ -45,6 +46,7 @@ from previously.store.work import attempts
 
 UNCOVERED_MAX = 64
 STANDING_MAX = 16
+OPENED_MAX = 8  # summaries of summaries that a tail may reach into
 
 
 KnownFold = tuple[Fold, tuple[Message | Summary, ...]]  # a fold and what it shows
@@ -132,7 +134,11 @@ def read(
     tail_max: int,
     covers_max: int,
 ) -> Read:
-    """The fold, what stands before it, and the tail; with the backlog if `wide`."""
+    """The fold, what stands before it, and the tail; with the backlog if `wide`.
+
+    A wide look also has what stands before the tail, as far as it may be loaded: a fold that moves
+    may have to move back.
+    """
     head = conn.execute(
         _HEAD,
         {
@@ -150,9 +156,14 @@ def read(
         found = _fold(ref, fold_key, head)
         shown = resolve(conn, ref, found.items)
     covered_to = START if head.covered_to is None else head.covered_to
+    from_pos = START if wide else found.tail_pos
     tail = rows.messages(
-        conn.execute(_TAIL, {"chat": ref.id, "from_pos": found.tail_pos, "limit": tail_max + 1})
+        conn.execute(_TAIL, {"chat": ref.id, "from_pos": from_pos, "limit": tail_max + 1})
     )
+    backlog = _backlog(conn, ref, head.lane, covered_to, covers_max) if wide else None
+    if backlog is not None and tail:
+        children = _children(conn, backlog.covers, tail[:tail_max][-1].pos)
+        backlog = replace(backlog, children=children)
     return Read(
         lane=head.lane,
         recalculating=head.recalculating,
@@ -165,7 +176,7 @@ def read(
         tail_cut=len(tail) > tail_max,
         shown=shown,
         presences=_presences(conn, ref) if fold_key.audience.startswith("[") else {},
-        backlog=_backlog(conn, ref, head.lane, covered_to, covers_max) if wide else None,
+        backlog=backlog,
     )
 
 
@@ -235,6 +246,7 @@ def _backlog(
     return Backlog(
         uncovered=Uncovered(tuple(tuple(run) for run in (*holes.runs, after) if run)),
         uncovered_cut=holes.cut_pos != START or len(after) == UNCOVERED_MAX,
+        uncovered_count=_count_uncovered(conn, ref, lane, covered_to, holes, after),
         open_since=holes.since,
         proposed=frozenset(holes.proposed),
         waiting=frozenset(conn.execute(_WAITING, {"chat": ref.id, "lane": lane}).scalars()),
@@ -246,6 +258,25 @@ def _backlog(
         rebuilds=rebuilds(conn, ref, wishes),
         room_tokens=conn.execute(_TIGHTEST, {"chat": ref.id}).scalar(),
     )
+
+
+def _count_uncovered(
+    conn: sa.Connection,
+    ref: ChatRef,
+    lane: str,
+    covered_to: int,
+    holes: _Holes,
+    after: Sequence[Message],
+) -> int:
+    """Counted only where it cannot be seen from what was loaded, and no further than it matters."""
+    values = {"chat": ref.id, "lane": lane, "covered_to": covered_to}
+    behind = len(holes.since)
+    if holes.cut_pos != START:
+        behind = conn.execute(_COUNT_HOLES, values).scalar_one()
+    ahead = len(after)
+    if ahead == UNCOVERED_MAX:
+        ahead = conn.execute(_COUNT_AFTER, values).scalar_one()
+    return behind + ahead
 
 
 _BEFORE = message.alias("before")
@@ -273,6 +304,19 @@ _AFTER = (
     .where(M.chat_id == sa.bindparam("chat"), M.pos > sa.bindparam("covered_to"), ELIGIBLE)
     .order_by(M.pos)
     .limit(UNCOVERED_MAX)
+)
+_COUNT_AFTER = sa.select(sa.func.count()).select_from(
+    sa.select(M.id)
+    .where(M.chat_id == sa.bindparam("chat"), M.pos > sa.bindparam("covered_to"), ELIGIBLE)
+    .order_by(M.pos)
+    .limit(BACKLOG_MAX + 1)
+    .subquery()
+)
+_COUNT_HOLES = sa.select(sa.func.count()).select_from(
+    sa.select(hole.c.message_id)
+    .where(hole.c.chat_id == sa.bindparam("chat"), hole.c.lane == sa.bindparam("lane"))
+    .limit(BACKLOG_MAX + 1)
+    .subquery()
 )
 _COVERS = (
     sa.select(*rows.SUMMARY_COLUMNS)
@@ -331,16 +375,46 @@ def _covers(
     return kept, kept[0].first_pos if len(found) > covers_max else START
 
 
+_CHILDREN = (
+    sa.select(link.c.summary_id, *rows.SUMMARY_COLUMNS)
+    .join(summary, S.id == link.c.target_id)
+    .where(
+        link.c.summary_id.in_(sa.bindparam("ids", expanding=True)),
+        link.c.target_is_summary.is_(True),
+    )
+    .order_by(link.c.summary_id, link.c.position)
+)
+
+
+def _children(
+    conn: sa.Connection, covers: Sequence[Summary], tail_pos: int
+) -> dict[int, tuple[Summary, ...]]:
+    """What summaries that reach into the tail were made of, down to the leaves."""
+    found: dict[int, tuple[Summary, ...]] = {}
+    new = [c.id for c in covers if c.level and c.last_pos >= tail_pos][-OPENED_MAX:]
+    while new:
+        under: dict[int, list[Summary]] = {}
+        for parent, *columns in conn.execute(_CHILDREN, {"ids": new}):
+            under.setdefault(parent, []).append(Summary(*columns))
+        found |= {parent: tuple(children) for parent, children in under.items()}
+        made_of = (child for children in under.values() for child in children)
+        new = [c.id for c in made_of if c.level and c.last_pos >= tail_pos]
+    return found
+
+
 def _standing(conn: sa.Connection, ref: ChatRef) -> tuple[Message, ...]:
     found = rows.messages(conn.execute(_STANDING, {"chat": ref.id}))
     return tuple(m for m in found if m.shown)
 
 
 def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now_ms: int) -> None:
-    """Write a fold unless a newer one stands there, or it has turned stale meanwhile.
+    """Write a fold, unless a newer one stands there or the chat has changed since `seen_rev`.
 
-    A first fold cannot be seen to turn stale: it is, if the chat has changed since `seen_rev`.
+    A fold that comes too late is made again by the next prompt, from what is true then.
     """
+    seen = sa.select(work.c.rev).where(work.c.chat_id == ref.id)
+    if conn.execute(seen).scalar() != seen_rev:
+        return
     where = sa.and_(
         fold.c.chat_id == ref.id,
         fold.c.audience == moved.key.audience,
@@ -361,9 +435,7 @@ def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now
     )
     if changed.rowcount:
         return
-    if conn.execute(sa.select(sa.literal(1)).select_from(fold).where(where)).scalar() is None:
-        rev = conn.execute(sa.select(work.c.rev).where(work.c.chat_id == ref.id)).scalar()
-        values["stale"] = rev != seen_rev
+    if conn.execute(sa.select(fold.c.version).where(where)).scalar() is None:
         conn.execute(
             sa.insert(fold).values(
                 chat_id=ref.id,

@@ -35,14 +35,18 @@ from previously.store import (
     Database,
     Found,
     Kept,
+    Pace,
+    Progress,
     Purpose,
     Spent,
     TermStats,
     audit,
+    backlog,
     branches,
     changes,
     chats,
     coverage,
+    imports,
     index,
     intents,
     ledger,
@@ -191,6 +195,12 @@ class SqlStore:
 
     async def finish_branch(self, made: Branching) -> Chat:
         return await self._db.write(branches.finish, made, self._clock_ms())
+
+    async def start_import(self, owner: str, name: str, preset: str, lane: str) -> ChatRef:
+        return await self._db.write(imports.start, owner, name, preset, lane, self._clock_ms())
+
+    async def finish_import(self, ref: ChatRef, name: str) -> Chat:
+        return await self._db.write(imports.finish, ref, name)
 
     async def remove_unfinished(self, ref: ChatRef) -> int:
         return await self._db.write(branches.remove_unfinished, ref)
@@ -341,6 +351,20 @@ class SqlStore:
 
     async def wish(self, ref: ChatRef, lane: str, kind: str, from_pos: int) -> int:
         return await self._change(ref, intents.open_intent, lane, kind, from_pos, self._clock_ms())
+
+    async def withdraw(self, ref: ChatRef, lane: str, kind: str) -> bool:
+        return await self._change(ref, intents.withdraw, lane, kind, self._clock_ms())
+
+    async def uncovered_page(
+        self, ref: ChatRef, lane: str, after_pos: int, limit: int
+    ) -> tuple[Message, ...]:
+        return await self._db.read(backlog.page, ref, lane, after_pos, limit)
+
+    async def progress(self, ref: ChatRef, lane: str) -> Progress:
+        return await self._db.read(backlog.progress, ref, lane)
+
+    async def pace(self, ref: ChatRef, lane: str) -> Pace:
+        return await self._db.read(backlog.pace, ref, lane)
 
     async def edit_summary(self, ref: ChatRef, summary_id: int, text: str) -> Summary:
         return await self._change(ref, revisions.edit, summary_id, text, self._clock_ms())

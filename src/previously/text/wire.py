@@ -19,7 +19,7 @@ from previously.text.clean import clean
 ATTACHMENT_TOKENS = 1_000  # providers charge an image or file by its size on screen, not its bytes
 LABEL_CHARS_MAX = 80
 
-_OWN_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+OWN_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 _ROLES = {
     "system": "system",
     "developer": "system",
@@ -46,7 +46,7 @@ def parse(raw: Mapping[str, Any]) -> NewMessage:
     content = raw.get("content")
     if len(raw) == 2 and role == given and isinstance(content, str):
         return NewMessage(role, clean(content))  # nearly every message of nearly every request
-    extra = {k: v for k, v in raw.items() if k not in _OWN_FIELDS and v is not None}
+    extra = {k: v for k, v in raw.items() if k not in OWN_FIELDS and v is not None}
     if given != role:
         extra["role"] = given
     return NewMessage(
