@@ -1,10 +1,10 @@
-"""Runs the evaluation kit on the product and prints one table; any fault is exit code 1.
+"""Runs the evaluation kit on the product and prints one table; exit code 1 if a hard gate fails.
 
-    python tools/eval.py --kit PATH [--messages 1500] [--turns 250]
+    python tools/eval.py --kit PATH [--only recall,coverage] [--limit 2] [--seeds 20] [--turns 500]
 
-Each script of the kit is a process of its own, with the kit and this folder on its path. The sizes
-are the largest under which every message still has its place in the prompt: beyond them the oldest
-minis are left out (and listed in the trace), which these scripts count as missing.
+Each script of the kit is a process of its own, with the kit and this folder on its path; two run
+at a time. Recall is measured beside the kit's baselines in the same run. `--limit` and smaller
+sizes are for a quick look: gates hold for full sizes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,28 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-KIT_MESSAGES = 1_500  # what the kit's own defaults are
-KIT_TURNS = 1_000
-MESSAGES = 1_500
-TURNS = 250
-TIMEOUT_S = 1_800
+AT_ONCE = 2
+TIMEOUT_S = 3_600
+BUDGET = 8_000  # of the kit's stability and survival scripts
+SETS = ("locomo", "kdlong", "longmemeval_s60")
+WINDOWS = ("window25_bm25", "window25_bm25_nbr1")
+BASELINES = ("last_n", "bm25", *WINDOWS)
+BUDGETS = (1_000, 2_000, 4_000, 8_000)
+GATED = BUDGETS[1:]
+NOISE = 0.02  # below the best window
+GROWTH_MAX = 5.0  # tokens per 100 prompts
+CACHE_MIN = {"Pipeline": 0.95, "Recalling": 0.85}
+SURVIVAL_MIN, SURVIVAL_WHOLE_MIN, GENERATIONS_MAX = 0.85, 0.99, 3
+
+Found = Mapping[str, Any]  # what a script wrote down
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,96 +44,220 @@ class Row:
 
     check: str
     case: str
-    size: str
-    faults: int
-    detail: str
+    measured: str
+    gate: str = ""
+    passed: bool | None = None  # None: reported only
+    hard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One script of the kit, at work."""
+class Sizes:
+    """How much is run."""
 
+    messages: int
+    box_turns: int
+    turns: int
+    seeds: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One script of the kit, or of this folder, with its options, and how its answer is read."""
+
+    group: str
+    name: str
     script: str
-    out: Path
-    process: subprocess.Popen[str]
-
-    def results(self) -> list[Mapping[str, Any]]:
-        """What it measured, once it has ended."""
-        said, _ = self.process.communicate(timeout=TIMEOUT_S)
-        if self.process.returncode != 0:
-            raise SystemExit(f"{self.script} broke:\n{said}")
-        return json.loads(self.out.read_text(encoding="utf-8"))["results"]
+    options: tuple[str, ...]
+    rows: Callable[[Found], Iterator[Row]]
 
 
-def start(kit: Path, folder: Path, script: str, adapter: str, *options: str) -> Run:
-    """Start a script on an adapter of this folder."""
-    out = folder / f"{script}.json"
-    found = f"{kit}:{Path(__file__).resolve().parent}"
-    arguments = ["--adapter", f"eval_adapters:{adapter}", "--out", str(out), *options]
-    process = subprocess.Popen(
-        [sys.executable, "-B", str(kit / f"{script}.py"), *arguments],
-        env={"PYTHONPATH": found, "PYTHONUTF8": "1", "TMPDIR": str(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return Run(script, out, process)
+def jobs(sizes: Sizes) -> list[Job]:
+    """The longest first, so that two at a time end together."""
+    limit = ("--limit", str(sizes.limit)) if sizes.limit else ()
+    survival = ("--seeds", str(sizes.seeds), "--turns", str(sizes.turns))
+    return [
+        *(
+            Job("survival", f"survival {lang}", "eval_survival", ("--lang", lang, *survival),
+                survival_rows)
+            for lang in ("en", "zh")
+        ),
+        *(
+            Job("stability", f"stability {kind}", "run_stability",
+                (*_on(kind), "--turns", str(sizes.turns)), stability_rows(kind))
+            for kind in CACHE_MIN
+        ),
+        *(
+            Job("recall", f"recall {name}", "run_recall",
+                (*_on("Product"), "--set", name, "--split", "open", *limit, "--systems",
+                 ",".join(BASELINES)), recall_rows)
+            for name in reversed(SETS)
+        ),
+        *(
+            Job("story", f"story {name}", "run_recall",
+                (*_on("Ordinary"), "--set", name, "--split", "open", *limit), story_rows)
+            for name in SETS
+        ),
+        Job("coverage", "black box", "run_coverage_blackbox",
+            (*_on("Pipeline"), "--turns", str(sizes.box_turns)), black_box_rows),
+        Job("coverage", "ledger", "run_coverage",
+            (*_on("Store"), "--messages", str(sizes.messages)), ledger_rows),
+        Job("pairs", "tool pairs", "run_toolpairs", _on("Selector"), tool_pair_rows),
+    ]  # fmt: skip
 
 
-def coverage_rows(results: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+def _on(adapter: str) -> tuple[str, ...]:
+    return ("--adapter", f"eval_adapters:{adapter}")
+
+
+def ledger_rows(found: Found) -> Iterator[Row]:
     """The ledger under a random life: one row per language and seed."""
-    for r in results:
+    for r in found["results"]:
         bad = {name: count for name, count in r["worst"].items() if count}
-        size = f"{r['ops']} changes, {r['checks']} checks"
-        yield Row("coverage, ledger", f"{r['lang']} seed {r['seed']}", size, r["bad_checks"],
-                  _counts(bad))  # fmt: skip
+        said = f"{r['bad_checks']} of {r['checks']} checks bad {_counts(bad)}"
+        case = f"{r['lang']} seed {r['seed']}, {r['ops']} changes"
+        yield Row("coverage, ledger", case, said, "0", r["bad_checks"] == 0, hard=True)
 
 
-def black_box_rows(results: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+def black_box_rows(found: Found) -> Iterator[Row]:
     """Marks that the model echoes: one row per language."""
-    for r in results:
-        bad = {name: r[name] for name in ("missing", "multiple") if r[name]}
-        yield Row("coverage, black box", r["lang"], f"{r['messages']} messages", sum(bad.values()),
-                  _counts(bad))  # fmt: skip
+    for r in found["results"]:
+        said = f"missing {r['missing']}, multiple {r['multiple']}"
+        good = r["missing"] + r["multiple"] == 0
+        case = f"{r['lang']}, {r['messages']} messages"
+        yield Row("coverage, black box", case, said, "0, 0", good, hard=True)
 
 
-def tool_pair_rows(results: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+def tool_pair_rows(found: Found) -> Iterator[Row]:
     """Tool calls and their results: one row per source and budget."""
-    for r in results:
-        lost = r["newest_message_lost"]
-        bad = {**r["kinds"], **({"newest message lost": lost} if lost else {})}
-        case = f"{r['source']}, budget {r['budget']}"
-        faults = r["prompts_with_violation"] + lost
-        yield Row("tool pairs", case, f"{r['prompts']} prompts", faults, _counts(bad))
+    for r in found["results"]:
+        lost, split = r["newest_message_lost"], r["prompts_with_violation"]
+        said = f"split {split}, newest lost {lost} {_counts(r['kinds'])}"
+        case = f"{r['source']} at {r['budget']}, {r['prompts']} prompts"
+        yield Row("tool pairs", case, said.strip(), "0, 0", split + lost == 0, hard=True)
+
+
+def recall_rows(found: Found) -> Iterator[Row]:
+    """The product beside the baselines, a row for each budget."""
+    results, name = found["results"], found["set"]
+    product = results["product"]
+    for budget in BUDGETS:
+        best = max(_recall(results[window], budget) for window in WINDOWS)
+        mine = _recall(product, budget)
+        beside = " ".join(f"{b} {_recall(results[b], budget):.3f}" for b in BASELINES)
+        passed = mine >= best - NOISE if budget in GATED else None
+        gate = f"≥ {best - NOISE:.3f}" if budget in GATED else ""
+        yield Row("recall, query", f"{name} at {budget}", f"{mine:.3f}  ({beside})", gate, passed)
+    over = product["over_budget"]
+    yield Row("over budget", f"{name}, query", str(over), "0", over == 0, hard=True)
+
+
+def story_rows(found: Found) -> Iterator[Row]:
+    """What an ordinary turn calls up: reported."""
+    mine = found["results"]["product_story"]
+    said = " ".join(f"{b}: {_recall(mine, b):.3f}" for b in BUDGETS)
+    yield Row("recall, story", found["set"], said)
+    yield Row("over budget", f"{found['set']}, story", str(mine["over_budget"]), "0",
+              mine["over_budget"] == 0, hard=True)  # fmt: skip
+
+
+def _recall(system: Found, budget: int) -> float:
+    return float(system["budgets"][str(budget)]["ev_frac"])
+
+
+def mean_row(found: Sequence[Found]) -> Iterator[Row]:
+    """Over all sets and budgets with a gate: not only not worse, but better."""
+    cells = [(f["results"], b) for f in found for b in GATED]
+    if not cells:
+        return
+    mine = fmean(_recall(results["product"], b) for results, b in cells)
+    best = fmean(max(_recall(results[w], b) for w in WINDOWS) for results, b in cells)
+    yield Row("recall, query", "mean of these", f"{mine:.3f}", f"> {best:.3f}", mine > best)
+
+
+def survival_rows(found: Found) -> Iterator[Row]:
+    """Planted facts after the whole stream: a row for each case."""
+    for r in found["results"]:
+        said = f"{r['survival']:.3f} (least {r['survival_min']:.3f} of {r['seeds']} seeds)"
+        said += f", generations ≤ {r['generations_max']}"
+        least = {"no loss": None, "no loss, sizes doubled": SURVIVAL_WHOLE_MIN}
+        gate = least.get(r["case"], SURVIVAL_MIN)
+        few = r["generations_max"] <= GENERATIONS_MAX
+        yield Row(
+            "survival",
+            f"{r['lang']}, {r['case']}",
+            said,
+            f"≥ {gate}, ≤ {GENERATIONS_MAX}" if gate else "",
+            r["survival"] >= gate and few if gate else None,
+        )
+
+
+def stability_rows(kind: str) -> Callable[[Found], Iterator[Row]]:
+    """How still prompts stand, with or without fragments, and whether they grow."""
+    shown = "with fragments" if kind == "Recalling" else "without fragments"
+
+    def rows(found: Found) -> Iterator[Row]:
+        for r in found["results"]:
+            case = f"{r['lang']}, {shown}, {r['prompts']} prompts"
+            share, growth = r["cacheable_share_mean"], r["slope_tokens_per_100_prompts"]
+            least = CACHE_MIN[kind]
+            yield Row("cacheable", case, f"{share:.3f}", f"≥ {least}", share >= least)
+            yield Row("growth", case, f"{growth:+.1f} tokens per 100 prompts",
+                      f"± {GROWTH_MAX:.0f}", abs(growth) <= GROWTH_MAX, hard=True)  # fmt: skip
+            most = r["tokens_max"]
+            yield Row("over budget", case, f"at most {most}", f"≤ {BUDGET}", most <= BUDGET,
+                      hard=True)  # fmt: skip
+            wrong = r["coverage_missing_max"] + r["coverage_multiple_max"]
+            yield Row("coverage, prompts", case, str(wrong), "0", wrong == 0, hard=True)
+
+    return rows
 
 
 def _counts(bad: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in bad.items())
 
 
-def evaluate(kit: Path, messages: int, turns: int) -> list[Row]:
-    """All three scripts, side by side."""
-    with tempfile.TemporaryDirectory(prefix="previously-eval-") as made:
-        folder = Path(made)
-        pairs = start(kit, folder, "run_toolpairs", "Selector")
-        ledger = start(kit, folder, "run_coverage", "Store", "--messages", str(messages))
-        box = start(kit, folder, "run_coverage_blackbox", "Pipeline", "--turns", str(turns))
-        try:
-            return [
-                *coverage_rows(ledger.results()),
-                *black_box_rows(box.results()),
-                *tool_pair_rows(pairs.results()),
-            ]
-        finally:
-            for run in (pairs, ledger, box):
-                run.process.kill()
-                run.process.wait()
+def run(kit: Path, folder: Path, job: Job) -> Found:
+    """What a job measured, once it has ended."""
+    here = Path(__file__).resolve().parent
+    script = (here if job.script.startswith("eval") else kit) / f"{job.script}.py"
+    out = folder / f"{job.name}.json"
+    ended = subprocess.run(
+        [sys.executable, "-B", str(script), *job.options, "--out", str(out)],
+        env={"PYTHONPATH": f"{kit}:{here}", "PYTHONUTF8": "1", "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if ended.returncode != 0:
+        raise SystemExit(f"{job.name} broke:\n{ended.stdout}")
+    print(f"{job.name}: done", file=sys.stderr, flush=True)
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+def evaluate(kit: Path, wanted: Sequence[Job]) -> list[Row]:
+    """All rows, in the order of the jobs."""
+    with (
+        tempfile.TemporaryDirectory(prefix="previously-eval-") as made,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        found = list(pool.map(partial(run, kit, Path(made)), wanted))
+    rows = [row for job, result in zip(wanted, found, strict=True) for row in job.rows(result)]
+    recalls = [r for job, r in zip(wanted, found, strict=True) if job.group == "recall"]
+    return [*rows, *mean_row(recalls)]
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows in columns."""
-    lines = [("check", "case", "size", "faults", "")]
-    lines += [(r.check, r.case, r.size, str(r.faults), r.detail) for r in rows]
+    words = {True: "pass", False: "FAIL", None: "-"}
+    lines = [("check", "case", "gate", "", "measured")]
+    lines += [
+        (r.check, r.case, r.gate, words[r.passed] + ("!" if r.hard and not r.passed else ""),
+         r.measured)
+        for r in sorted(rows, key=lambda r: r.check)
+    ]  # fmt: skip
     widths = [max(len(line[i]) for line in lines) for i in range(5)]
     return "\n".join(
         "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
@@ -129,31 +265,28 @@ def table(rows: Sequence[Row]) -> str:
     )
 
 
-def scale_note(messages: int, turns: int) -> str:
-    """How much of the kit's own size was run."""
-    if messages >= KIT_MESSAGES and turns >= KIT_TURNS:
-        return ""
-    return (
-        f"Run with {messages} of the kit's {KIT_MESSAGES} messages (ledger) and {turns} of its "
-        f"{KIT_TURNS} turns (black box): in longer chats the oldest minis are left out of the "
-        "prompt, and its trace says so."
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kit", type=Path, required=True)
-    parser.add_argument("--messages", type=int, default=MESSAGES)
-    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--only", default="", help="survival,stability,recall,story,coverage,pairs")
+    parser.add_argument("--messages", type=int, default=1_500, help="of the ledger")
+    parser.add_argument("--box-turns", type=int, default=1_000, help="of the black box")
+    parser.add_argument("--turns", type=int, default=2_000, help="of stability and survival")
+    parser.add_argument("--seeds", type=int, default=5, help="of survival")
+    parser.add_argument("--limit", type=int, default=0, help="conversations of each set (0: all)")
     args = parser.parse_args()
     kit: Path = args.kit.resolve()
     if not (kit / "run_coverage.py").is_file():
         sys.exit(f"There is no evaluation kit at {args.kit}; name its folder with EVAL_KIT.")
-    rows = evaluate(kit, args.messages, args.turns)
-    faults = sum(row.faults for row in rows)
+    sizes = Sizes(args.messages, args.box_turns, args.turns, args.seeds, args.limit)
+    only: str = args.only
+    wanted = [job for job in jobs(sizes) if not only or job.group in only.split(",")]
+    rows = evaluate(kit, wanted)
     print(table(rows))
-    print(f"\n{faults} faults. {scale_note(args.messages, args.turns)}")
-    sys.exit(1 if faults else 0)
+    hard = sum(1 for row in rows if row.hard and not row.passed)
+    soft = sum(1 for row in rows if not row.hard and row.passed is False)
+    print(f"\n{hard} hard gates failed, {soft} others.")
+    sys.exit(1 if hard else 0)
 
 
 if __name__ == "__main__":

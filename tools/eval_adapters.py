@@ -96,6 +96,7 @@ class Driver:
         where = Path(self._folder.name) / "eval.db"
         self.house = self.run(app.build(where, llm=llm, settings=settings))
         self._chats = 0
+        self._open = True
         atexit.register(self.close)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -117,10 +118,7 @@ class Driver:
 
     def prompt(self, ref: ChatRef, budget_tokens: int, query: str | None = None) -> Prompt:
         """What the model would be sent now, or for a question about the past."""
-        made = self.run(self.house.service.prompt(ref, budget_tokens, query=query))
-        if made.tokens > budget_tokens and not made.trace.notes:
-            raise RuntimeError(f"{made.tokens} tokens, and {budget_tokens} were allowed")
-        return made
+        return self.run(self.house.service.prompt(ref, budget_tokens, query=query))
 
     def index(self) -> None:
         """Let the search index catch up, as it does in the background within seconds."""
@@ -129,6 +127,9 @@ class Driver:
 
     def close(self) -> None:
         """Stop the background and drop the file; the database's threads end with the process."""
+        if not self._open:
+            return
+        self._open = False
         if self.house.runner is not None:
             self.run(self.house.runner.stop())
         self._loop.close()
@@ -199,7 +200,7 @@ class Store:
 
 
 class Product:
-    """For recall: a conversation in, the prompt for a question about it out; summaries are extracts.
+    """For recall: a conversation in, the prompt for a question out. Summaries are extracts.
 
     One memory holds all conversations of a run, each in a chat of its own.
     """
@@ -263,14 +264,29 @@ class Pipeline:
 
     def append(self, msg: Said) -> None:
         """One more message."""
-        said = NewMessage(msg["role"], msg["content"], name=msg["speaker"])
-        (key,) = self._driver.append(self._ref, [said])
-        self._names[key] = msg["id"]
+        self.say([msg])
+
+    def say(self, messages: Sequence[Said]) -> None:
+        """Several messages before the background is waited for."""
+        said = [NewMessage(m["role"], m["content"], name=m["speaker"]) for m in messages]
+        keys = self._driver.append(self._ref, said)
+        self._names |= {key: m["id"] for key, m in zip(keys, messages, strict=True)}
 
     def text(self, q: str | None = None) -> str:
         """The next prompt's words. What it recalls it finds by the newest message, as always."""
         self._driver.index()
         return rendered(self._driver.prompt(self._ref, self._budget))
+
+    def generations(self, ids: Sequence[str]) -> list[int]:
+        """For each message how many summaries stand between it and what is shown."""
+        keys = {name: key for key, name in self._names.items()}
+        store = self._driver.house.store
+        line = self._driver.run(store.covering(self._ref, "volumes", list(self._names)))
+        return [len(line.get(keys[name], ())) for name in ids]
+
+    def close(self) -> None:
+        """No more of this memory."""
+        self._driver.close()
 
     def ledger(self) -> list[dict[str, Any]]:
         """How each message stands in the next prompt, in order."""

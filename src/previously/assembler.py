@@ -30,7 +30,8 @@ OVER_BUDGET = "over its share"
 NO_END = 1 << 62
 TAIL_SHARE_MIN = 0.25
 COVERS_SHARE_MIN = 0.1  # that a question about the past leaves to summaries
-FRAGMENTS_BESIDE = 0.12  # of what stands still, that may change with every turn
+FRAGMENTS_BESIDE = 0.10  # of what stands still, that may change with every turn
+FRAGMENTS_TOKENS_MIN = 240  # so few are paid for gladly, however short the prompt is
 NO_SUMMARY_YET = "over budget, and no summary stands for it yet"
 
 
@@ -52,16 +53,47 @@ def assemble(
     what the caller will put in front. The pending turn is never cut.
     """
     split = pending_start(snapshot.tail)
-    pending = [_raw(m, "pending") for m in snapshot.tail[split:]]
-    tail = [[_raw(m, "tail") for m in group] for group in groups(snapshot.tail[:split])]
-    room = budget_tokens - head_tokens - total_tokens(pending)
-    shown = list(snapshot.shown)
-    while total_tokens(before) + _size(tail) > room and _drop_oldest(tail, shown, room):
+    room = budget_tokens - head_tokens - total_tokens(snapshot.tail[split:])
+    tail, shown = _kept(snapshot, before, room, recalls=bool(recall and recall.found))
+    if len(shown) < len(snapshot.shown):
         before = tuple(_render(snapshot.lane, shown))
     steady = total_tokens(before) + _size(tail)
     known = {x.id for x in shown if isinstance(x, Message)}
     chosen = _called_up(recall, _fragments_room(room, steady), known)
     return _prompt(snapshot, budget_tokens, head_tokens, before, (tail, shown, split, chosen))
+
+
+def tail_from(
+    snapshot: Snapshot, before: Sequence[Block], budget_tokens: int, head_tokens: int = 0
+) -> int:
+    """Where the tail of an ordinary prompt starts: what stands before may be called up.
+
+    That is where the fold says, unless so much waits for its summary that it does not fit.
+    """
+    split = pending_start(snapshot.tail)
+    room = budget_tokens - head_tokens - total_tokens(snapshot.tail[split:])
+    tail, _ = _kept(snapshot, before, room, recalls=snapshot.settings.related)
+    kept = sum(map(len, tail))
+    if kept == split and not snapshot.tail_cut:
+        return snapshot.fold.tail_pos
+    return snapshot.tail[split - kept].pos if snapshot.tail[split - kept :] else NO_END
+
+
+def _kept(
+    snapshot: Snapshot, before: Sequence[Block], room: int, *, recalls: bool
+) -> tuple[list[list[Block]], list[Message | Summary]]:
+    """Of the tail in groups and of what is shown before it, what fits.
+
+    Where something has to give way, what is recalled gets its share: that may be what gives way.
+    """
+    told = groups(snapshot.tail[: pending_start(snapshot.tail)])
+    tail = [[_raw(m, "tail") for m in group] for group in told]
+    shown = list(snapshot.shown)
+    if recalls and total_tokens(before) + _size(tail) > room:
+        room -= int(room * FRAGMENTS_SHARE)
+    while total_tokens(before) + _size(tail) > room and _drop_oldest(tail, shown, room):
+        before = tuple(_render(snapshot.lane, shown))
+    return tail, shown
 
 
 def answer_room(snapshot: Snapshot, budget_tokens: int, head_tokens: int = 0) -> int:
@@ -134,7 +166,8 @@ def _shown_size(lane: str, shown: Sequence[Message | Summary]) -> int:
 
 def _fragments_room(room: int, steady: int) -> int:
     """Little beside what stands still: every turn calls up something else and pays for it."""
-    return min(room - steady, int(room * FRAGMENTS_SHARE), int(steady * FRAGMENTS_BESIDE))
+    little = max(FRAGMENTS_TOKENS_MIN, int(steady * FRAGMENTS_BESIDE))
+    return min(room - steady, int(room * FRAGMENTS_SHARE), little)
 
 
 def _called_up(recall: Recall | None, room: int, known: Collection[int]) -> tuple[Recalled, ...]:

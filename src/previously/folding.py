@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from previously.lanes.levels import LABEL_TOKENS, LINE_TOKENS
 from previously.lanes.registry import LANES
 from previously.model import (
     Fold,
@@ -23,8 +24,6 @@ from previously.model import (
 from previously.settings import TAIL_SHARE, TAIL_SHARE_MAX
 from previously.text.turns import tail_start
 
-LABEL_TOKENS = 64  # what a block of covers says of itself
-LINE_TOKENS = 2  # what one more line adds to its own size
 COLD_AFTER_MS = 600_000  # by then hosted prompt caches have forgotten a prefix
 
 STALE = "something it showed has changed"

@@ -21,7 +21,13 @@ from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from previously import folding, search
-from previously.assembler import answer_room, assemble, assemble_answer, before_tail
+from previously.assembler import (
+    answer_room,
+    assemble,
+    assemble_answer,
+    before_tail,
+    tail_from,
+)
 from previously.errors import (
     BadInput,
     Conflict,
@@ -418,16 +424,20 @@ class Service:
             start = answer_room(snapshot, budget, head_tokens)
             found = await self._recall(snapshot, query, audience, start, question=True)
             return assemble_answer(snapshot, found, budget, head_tokens)
-        found = await self._called_up(snapshot, audience)
-        return assemble(snapshot, self._before_tail(snapshot), budget, head_tokens, found)
+        before = self._before_tail(snapshot)
+        start = tail_from(snapshot, before, budget, head_tokens)
+        found = await self._called_up(snapshot, audience, start)
+        return assemble(snapshot, before, budget, head_tokens, found)
 
-    async def _called_up(self, snapshot: Snapshot, audience: Collection[str]) -> Recall | None:
+    async def _called_up(
+        self, snapshot: Snapshot, audience: Collection[str], before_pos: int
+    ) -> Recall | None:
         """What the pending turn calls up of all that is not in the tail."""
-        start = pending_start(snapshot.tail)
-        text = next((m.body for m in snapshot.tail[start:] if m.role == "user"), "")
-        if not snapshot.settings.related or not text or snapshot.fold.tail_pos == START:
+        pending = snapshot.tail[pending_start(snapshot.tail) :]
+        text = "\n".join(m.body for m in reversed(pending) if m.role == "user")
+        if not snapshot.settings.related or not text or before_pos == START:
             return None
-        return await self._recall(snapshot, text, audience, snapshot.fold.tail_pos)
+        return await self._recall(snapshot, text, audience, before_pos)
 
     async def _recall(
         self,

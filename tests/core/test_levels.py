@@ -96,14 +96,19 @@ def test_volumes_stay_apart_while_there_is_room():
     volumes = [cover(n, level=1, tokens=200) for n in range(1, 9)]
     assert groups(volumes, NOTHING, ROOMY).due == ()
     tight = replace(ROOMY, room_tokens=1_500)
-    assert numbers(groups(volumes, NOTHING, tight)) == [[1, 2, 3, 4]]
+    assert numbers(groups(volumes, NOTHING, tight)) == [[1, 2, 3, 4, 5, 6, 7]]
+    assert numbers(groups(volumes[:2], NOTHING, replace(ROOMY, room_tokens=300))) == [[1, 2]]
 
 
-def test_of_several_levels_the_one_that_takes_up_most_is_merged():
-    eras = [cover(n, level=2, tokens=100) for n in (1, 2)]
-    volumes = [cover(n, level=1, tokens=300) for n in (3, 4, 5)]
-    tight = replace(ROOMY, room_tokens=1_000)
+def test_of_several_levels_the_lowest_is_merged():
+    eras = [cover(n, level=2, tokens=300) for n in (1, 2)]
+    volumes = [cover(n, level=1, tokens=100) for n in (3, 4, 5)]
+    tight = replace(ROOMY, room_tokens=800)
     assert numbers(groups([*eras, *volumes], NOTHING, tight)) == [[3, 4]]
+    assert numbers(groups([*eras, volumes[0]], NOTHING, tight)) == []
+    assert numbers(groups([*eras, volumes[0]], NOTHING, replace(tight, room_tokens=600))) == [
+        [1, 2]
+    ]
 
 
 def test_however_short_they_are_only_so_many_of_a_level_stand():

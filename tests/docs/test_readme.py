@@ -181,8 +181,13 @@ def shape(line: str) -> str:
 def test_the_first_demonstration_shows_what_the_readme_says(readme: Path, tmp_path: Path):
     said = run(command(readme, "previously demo"), tmp_path, timeout_s=100).splitlines()
     sample = demo_sample(readme).splitlines()
-    assert [shape(line) for line in sample] == [shape(line) for line in said]
+    assert [demo_shape(line) for line in sample] == [demo_shape(line) for line in said]
     assert any(word in sample[-4] for word in ("yes, word for word", "一字不差"))
+
+
+def demo_shape(line: str) -> str:
+    """The same however many levels of summaries stand above a floor."""
+    return shape(re.sub(r"(?:(?: in | ⊂ )(?:volume|era) s\d+)+", "", line))
 
 
 def demo_sample(readme: Path) -> str:

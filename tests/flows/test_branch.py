@@ -15,14 +15,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from previously import Chat, app
 from previously.errors import BadInput, ChatNotFound, Conflict, MessageNotFound, ReadOnly
-from previously.model import Ask, ChatRef, Message, NewMessage, Prompt
+from previously.model import BIRTH_MASK, Ask, ChatRef, Message, NewMessage, Prompt, key
 from previously.model import Chat as ChatRecord
 from previously.store import Branching
+from previously.store.schema import variant
 from previously.testing import ScriptedLlm, plain_note
 from tests.flows.conftest import Opener
 
@@ -235,6 +237,15 @@ WHAT = st.sampled_from((*OFTEN, *SELDOM))
 STEPS = st.lists(st.tuples(WHAT, st.integers(0, 40)), max_size=14)
 
 
+async def other_texts(house: app.House, ref: ChatRef) -> list[str]:
+    """What messages of a chat have said before and may say again."""
+    mine = variant.c.message_id.between(key(ref.id, 0), key(ref.id, BIRTH_MASK))
+    found = await house.store._db.read(
+        lambda conn: conn.execute(sa.select(variant).where(mine)).all()
+    )
+    return [row.body for row in found]
+
+
 async def two_lives(
     before: list[tuple[str, int]], at: int, lives: tuple[list[tuple[str, int]], ...]
 ) -> None:
@@ -254,7 +265,7 @@ async def two_lives(
             assert [(m.body, m.hash, m.pos) for m in mine] == [
                 (m.body, m.hash, m.pos) for m in alive[: last + 1]
             ]
-            prefix = "".join(m.body for m in mine)
+            prefix = "".join([*(m.body for m in mine), *await other_texts(house, branch.ref)])
             future = story.said[main.id] - words(prefix)
             await story.check(branch.ref, future)
             await story.live(main, lives[0])

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from previously.model import Summary, Uncovered
 
+LABEL_TOKENS = 64  # what a block of covers says of itself
 LINE_TOKENS = 2  # what joining one more line to a block may add
 FAN_MAX = 8  # summaries above the minis that are made into one at a time
 LEVEL_MAX = 12 * FAN_MAX  # of one level that may stand at once, however short they are
-FULL_SHARE = 0.9  # of the room for covers: then something is merged
-MINIS_SHARE = 0.45  # of it that minis may take up
+FULL_SHARE = 0.98  # of the room for covers: then something is merged
+MINIS_SHARE = 0.35  # of it that minis may take up
 PAIR = 2
 
 
@@ -126,12 +127,17 @@ def _volume(minis: tuple[Summary, ...], limits: Limits, *, now: bool) -> tuple[S
 def _higher(
     found: Sequence[tuple[Summary, ...]], covers: Sequence[Summary], limits: Limits
 ) -> tuple[Summary, ...]:
-    """The oldest neighbours above the minis, if there are too many, or all outgrow their room."""
+    """Neighbours above the minis, if there are too many, or all outgrow their room.
+
+    Of several levels the lowest: what has passed through the most hands is left alone the longest.
+    All but its newest at once: the fewer merges, the fewer hands, and the longer the start of a
+    prompt stands still.
+    """
     above = [s for s in found if s[0].level > 0 and len(s) >= PAIR]
     many = next((s for s in above if len(s) >= LEVEL_MAX), None)
     if many is not None:
         return many[:FAN_MAX]
     if not above or size(covers) <= limits.room_tokens * FULL_SHARE:
         return ()
-    largest = max(above, key=size)
-    return largest[: max(PAIR, min(FAN_MAX, len(largest) // 2))]
+    lowest = min(above, key=lambda stretch: stretch[0].level)
+    return lowest[: max(PAIR, min(FAN_MAX, len(lowest) - 1))]

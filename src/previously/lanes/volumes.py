@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from previously.lanes.levels import LINE_TOKENS, MINIS_SHARE, Limits, groups, size
+from previously.lanes.levels import (
+    LABEL_TOKENS,
+    LINE_TOKENS,
+    MINIS_SHARE,
+    Limits,
+    groups,
+    size,
+)
 from previously.lanes.wording import ask_about, ask_about_notes, ask_to_merge, context
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
 from previously.model import (
@@ -37,7 +44,7 @@ RUN, ARCHIVE = "run", "archive"  # wishes
 YES = "yes"
 CONTEXT_MINIS = 2
 TARGET_MIN_TOKENS = 32
-VOLUME_SHARE, ERA_SHARE = 3, 2  # a summary has at most so much less than what it stands for
+MERGED_SHARE = 2  # a summary of summaries has at most half of what it stands for
 ONE_WORD_TOKENS = 16
 CONTEXT_TOKENS = 600  # of the volumes before, that a new one is written in the light of
 ROOM_MIN_TOKENS = 200
@@ -82,13 +89,8 @@ class Volumes:
     def _merging(self, snapshot: Snapshot, group: tuple[Summary, ...]) -> Task:
         settings, is_era = snapshot.settings, group[0].level > 0
         most = settings.era_tokens if is_era else settings.volume_tokens
-        target = size(group) // (ERA_SHARE if is_era else VOLUME_SHARE)
-        return self._about(
-            snapshot,
-            ERA if is_era else VOLUME,
-            group,
-            min(most, max(TARGET_MIN_TOKENS * 2, target)),
-        )
+        target = max(TARGET_MIN_TOKENS * 2, size(group) // MERGED_SHARE)
+        return self._about(snapshot, ERA if is_era else VOLUME, group, min(most, target))
 
     def _question(self, snapshot: Snapshot, group: tuple[Summary, ...]) -> Task:
         return self._about(snapshot, FINISHED, group, ONE_WORD_TOKENS)
@@ -199,7 +201,7 @@ def _limits(snapshot: Snapshot) -> Limits:
     settings, backlog = snapshot.settings, snapshot.backlog
     tightest = backlog.room_tokens if backlog else None
     budget = min(tightest or settings.budget_tokens, settings.budget_tokens)
-    room = max(ROOM_MIN_TOKENS, int(budget * settings.covers_share))
+    room = max(ROOM_MIN_TOKENS, int(budget * settings.covers_share) - LABEL_TOKENS)
     threshold = min(settings.volume_token_threshold, int(room * MINIS_SHARE))
     return Limits(room, threshold, settings.check_interval, settings.max_unarchived_minis)
 

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from previously.errors import ChatNotFound
-from previously.model import START, Chat, ChatRef
+from previously.model import Chat, ChatRef
 from previously.store.schema import chat, fold, setting, work
 
 _COLUMNS = (chat.c.id, chat.c.owner, chat.c.name, chat.c.title, chat.c.preset, chat.c.lane)
@@ -68,14 +68,13 @@ def set_recalculating(conn: sa.Connection, ref: ChatRef, *, on: bool) -> None:
 def set_lane(conn: sa.Connection, ref: ChatRef, preset: str, lane: str) -> Chat:
     """Remember this chat by another lane from now on; what any lane has written stays.
 
-    Every fold starts over: this lane may have nothing to stand for what was folded.
+    Every fold moves at its next prompt, back if this lane has nothing to stand for what it showed.
     """
     known = find(conn, ref.owner, ref.name)
     if (known.preset, known.lane) == (preset, lane):
         return known
     conn.execute(sa.update(chat).where(chat.c.id == ref.id).values(preset=preset, lane=lane))
-    begin = {"tail_pos": START, "from_pos": START, "shown": "", "stale": True}
-    conn.execute(sa.update(fold).where(fold.c.chat_id == ref.id).values(**begin))
+    conn.execute(sa.update(fold).where(fold.c.chat_id == ref.id).values(stale=True))
     conn.execute(sa.update(work).where(work.c.chat_id == ref.id).values(rev=work.c.rev + 1))
     return find(conn, ref.owner, ref.name)
 

@@ -272,10 +272,10 @@ def _count_uncovered(
     values = {"chat": ref.id, "lane": lane, "covered_to": covered_to}
     behind = len(holes.since)
     if holes.cut_pos != START:
-        behind = conn.execute(_COUNT_HOLES, values).scalar_one()
+        behind = len(conn.execute(_IDS_OF_HOLES, values).all())
     ahead = len(after)
     if ahead == UNCOVERED_MAX:
-        ahead = conn.execute(_COUNT_AFTER, values).scalar_one()
+        ahead = len(conn.execute(_IDS_AFTER, values).all())
     return behind + ahead
 
 
@@ -305,18 +305,16 @@ _AFTER = (
     .order_by(M.pos)
     .limit(UNCOVERED_MAX)
 )
-_COUNT_AFTER = sa.select(sa.func.count()).select_from(
+_IDS_AFTER = (
     sa.select(M.id)
     .where(M.chat_id == sa.bindparam("chat"), M.pos > sa.bindparam("covered_to"), ELIGIBLE)
     .order_by(M.pos)
     .limit(BACKLOG_MAX + 1)
-    .subquery()
 )
-_COUNT_HOLES = sa.select(sa.func.count()).select_from(
+_IDS_OF_HOLES = (
     sa.select(hole.c.message_id)
     .where(hole.c.chat_id == sa.bindparam("chat"), hole.c.lane == sa.bindparam("lane"))
     .limit(BACKLOG_MAX + 1)
-    .subquery()
 )
 _COVERS = (
     sa.select(*rows.SUMMARY_COLUMNS)
