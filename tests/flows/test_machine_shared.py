@@ -1,4 +1,4 @@
-"""The same random life on PostgreSQL, shorter: what one writer gives there, locks must give here."""
+"""The same random life on PostgreSQL, shorter: locks must give there what one writer gives."""
 
 from __future__ import annotations
 
