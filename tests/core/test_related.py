@@ -143,7 +143,7 @@ def folded(
     shown: Sequence[Message | object] = (), tail: Sequence[Message] = (), tokens: int = 4_000
 ) -> Snapshot:
     fold = Fold(FoldKey("", tokens), 1, tail_pos=tail[0].pos if tail else START, from_pos=START)
-    return replace(snapshot([*tail, ASKED], fold=fold), shown=tuple(shown))  # type: ignore[arg-type]
+    return replace(snapshot([*tail, ASKED], fold=fold), shown=tuple(shown))
 
 
 def places(prompt: Prompt) -> list[str]:

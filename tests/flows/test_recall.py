@@ -115,7 +115,7 @@ async def test_what_was_taken_out_is_never_quoted(open_memory: Opener, how: str)
         chat = await memory.chat("road", settings=FEW)
         made = await told(chat, "en", 60)
         await ready(memory, chat)
-        promise, mention, question = (STORIES["en"][i] for i in (0, 3, 4))
+        promise, _, _, mention, question = STORIES["en"]
         await chat.append("user", mention)
         assert promise in quoted(await chat.prompt(BUDGET))
         if how == "edit":
