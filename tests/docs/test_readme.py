@@ -164,7 +164,7 @@ def test_the_whole_demonstration_shows_what_the_readme_says(tmp_path: Path):
     demo = demonstrate(tmp_path, 300, 4000, timeout_s=200)
     check(demo, 300, 4000)
     for readme in READMES:
-        sample = next(body for body in fenced(readme, "text") if "Fold" in body).splitlines()
+        sample = next(body for body in fenced(readme, "text") if "\nFold " in body).splitlines()
         shapes = {shape(line) for line in demo.trace}
         shown = [line for line in sample if line.strip() != "…"]
         assert len(shown) >= 8

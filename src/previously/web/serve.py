@@ -22,6 +22,7 @@ from previously.errors import BadInput
 from previously.service import Service
 from previously.web.guard import Guard, is_loopback, refusal
 from previously.web.proxy import Proxy
+from previously.web.turns import Turns
 from previously.web.upstream import Upstream
 
 GRACE_S = 3  # for streams that are under way when the server is told to stop
@@ -39,7 +40,7 @@ def create_app(
 ) -> Starlette:
     """The application. Without an upstream it runs, and says how to give it one."""
     upstream = Upstream(upstream_url, upstream_key) if upstream_url else None
-    proxy = Proxy(service, upstream, default_budget)
+    proxy = Proxy(Turns(service, default_budget), upstream)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
