@@ -192,6 +192,16 @@ class TurnRecord:
     rerolls: int | None  # the candidate that the reply is another variant of
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What went upstream for a chat's newest turn: sizes and ids, no texts."""
+
+    chat_id: int
+    tail_key: str  # finds the chat of a request that names none
+    facts: str  # JSON
+    sent_at_ms: int
+
+
 EXTRACTIVE = "extractive"  # the summariser that is no model
 
 

@@ -22,6 +22,7 @@ from previously.model import (
     Message,
     NewMessage,
     Reply,
+    Sent,
     Snapshot,
     Summary,
     TurnRecord,
@@ -221,6 +222,12 @@ class Store(Protocol):
     async def rollback(self, ref: ChatRef, to_id: int) -> tuple[Message, ...]: ...
 
     async def record_turn(self, ref: ChatRef, turn: TurnRecord) -> None: ...
+
+    async def keep_sent(self, sent: Sequence[Sent]) -> None: ...
+
+    async def last_sent(self, ref: ChatRef) -> Sent | None: ...
+
+    async def chats_by_tail(self, owner: str, keys: Sequence[str]) -> list[ChatRef]: ...
 
     async def page(self, ref: ChatRef, after_pos: int, limit: int) -> tuple[Message, ...]: ...
 

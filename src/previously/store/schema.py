@@ -422,6 +422,16 @@ limit_rate = sa.Table(  # when the next call of a profile is on time
     sqlite_with_rowid=False,
 )
 
+sent = sa.Table(  # what went upstream for a chat's newest turn: sizes and ids, no texts
+    "sent",
+    metadata,
+    _chat_id(primary_key=True),
+    sa.Column("tail_key", sa.Text, nullable=False),  # finds the chat of a request without a name
+    sa.Column("facts", sa.Text, nullable=False),  # JSON
+    sa.Column("sent_at", Key, nullable=False),
+    sa.Index(None, "tail_key"),
+)
+
 # What messages are found by. Beside these stands `posting`, made by its migration: an FTS5 table
 # in SQLite, an array of terms with a GIN index in PostgreSQL.
 index_state = sa.Table(

@@ -22,6 +22,7 @@ from previously.model import (
     Message,
     NewMessage,
     Reply,
+    Sent,
     Snapshot,
     Summary,
     TurnRecord,
@@ -55,6 +56,7 @@ from previously.store import (
     profiles,
     revisions,
     saves,
+    sending,
     snapshots,
     work,
 )
@@ -221,6 +223,16 @@ class SqlStore:
 
     async def record_turn(self, ref: ChatRef, turn: TurnRecord) -> None:
         await self._change(ref, messages.record_turn, turn, self._clock_ms())
+
+    async def keep_sent(self, sent: Sequence[Sent]) -> None:
+        """Replace what is known of these chats; several in one transaction."""
+        await self._db.write(sending.keep, sent)
+
+    async def last_sent(self, ref: ChatRef) -> Sent | None:
+        return await self._db.read(sending.last, ref)
+
+    async def chats_by_tail(self, owner: str, keys: Sequence[str]) -> list[ChatRef]:
+        return await self._db.read(sending.by_tail, owner, keys)
 
     async def page(self, ref: ChatRef, after_pos: int, limit: int) -> tuple[Message, ...]:
         return await self._db.read(messages.page, ref, after_pos, limit)

@@ -18,9 +18,10 @@ from starlette.responses import Response
 from previously.model import NewMessage
 from previously.text.wire import as_object
 from previously.web.guard import refusal
+from previously.web.outgoing import Outgoing, Raw, Turn
 from previously.web.relay import Relay
 from previously.web.sse import reply_in
-from previously.web.turns import Outgoing, Raw, Turn, Turns
+from previously.web.turns import Turns
 from previously.web.upstream import Header, Upstream, returned
 
 log = logging.getLogger(__name__)

@@ -12,14 +12,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
 
 from previously.align import Alignment, align
 from previously.errors import BadInput, ChatNotFound, StaleDraft
 from previously.model import (
     BIRTH_MASK,
     POS_GAP,
-    Block,
     ChatRef,
     Message,
     NewMessage,
@@ -31,54 +29,14 @@ from previously.model import (
 )
 from previously.service import Service
 from previously.text.wire import parse, tokens_of
-from previously.web.upstream import Header
+from previously.web.outgoing import Outgoing, Raw, Turn, own_or_wire
 
 log = logging.getLogger(__name__)
 
 RECORD_TRIES = 8  # turns of one chat that may be recorded while this one waits
 HEADS_COUNTED_MAX = 256
 REFS_KNOWN_MAX = 1_024
-TRACE_CHARS_MAX = 300
 READ_MORE = 2  # messages beyond the client's history that tell a whole chat from a part
-
-_PLAIN = " !\"#$&'()*+,-./:;<=>?@[]^_`{|}~"  # in a header; everything else is percent-encoded
-
-Raw = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A request that was understood: whose it is and what it will change."""
-
-    ref: ChatRef
-    history: tuple[NewMessage, ...]
-    record: TurnRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """What is sent upstream, and what the client is told about it."""
-
-    trace: str
-    messages: list[Raw] | None = None  # None: as they came
-    turn: Turn | None = None
-    prompt_tokens: int | None = None
-    client_tokens: int | None = None
-
-    @staticmethod
-    def unchanged(reason: str) -> Outgoing:
-        """Pass the request through and remember nothing of it."""
-        return Outgoing(f"pass-through: {reason}")
-
-    def headers(self, name: str) -> list[Header]:
-        """The answer's own headers."""
-        told: dict[str, object] = {
-            "x-previously-chat": quote(name, safe=""),
-            "x-previously-prompt-tokens": self.prompt_tokens,
-            "x-previously-client-tokens": self.client_tokens,
-            "x-previously-trace": quote(self.trace[:TRACE_CHARS_MAX], safe=_PLAIN),
-        }
-        return [(k.encode(), str(v).encode()) for k, v in told.items() if v is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +65,24 @@ class Turns:
         self._heads: OrderedDict[bytes, int] = OrderedDict()
         self._refs: OrderedDict[str, ChatRef] = OrderedDict()
 
-    async def prepare(self, name: str, messages: list[Any]) -> Outgoing:
+    async def prepare(
+        self, name: str, messages: list[Any], budget_tokens: int | None = None
+    ) -> Outgoing:
         """The request as the chat's memory would have it. A chat is made only for a sure one."""
+        budget = budget_tokens or self._budget_tokens
         try:
             if not all(isinstance(m, dict) for m in messages):
                 return Outgoing.unchanged("a message is not an object")
             talk = Conversation.read(messages)
             for _ in range(RECORD_TRIES):
                 with contextlib.suppress(StaleDraft, ChatNotFound):
-                    return await self._prepared(name, talk)
+                    return await self._prepared(name, talk, budget)
                 self._refs.pop(name, None)
         except BadInput as error:
             return Outgoing.unchanged(str(error))
         return Outgoing.unchanged("other turns kept being recorded meanwhile")
 
-    async def _prepared(self, name: str, talk: Conversation) -> Outgoing:
+    async def _prepared(self, name: str, talk: Conversation, budget: int | None) -> Outgoing:
         stored: tuple[Message, ...] = ()
         ref = await self._find(name)
         if ref is not None:
@@ -134,16 +95,20 @@ class Turns:
             ref = (await self._service.open_chat(name)).ref
         pending = _pending(ref, stored, talk.history, found)
         head_tokens = sum(self._head_tokens(said) for said in talk.head)
-        prompt = await self._prompt(ref, found, head_tokens, pending)
+        prompt = await self._prompt(ref, found, head_tokens, pending, budget)
         _check_still(prompt, found.turn, pending)
         sizes = {m.id: m.tokens for m in (*stored, *pending)}
         ids = _ids(found, pending)
+        own = dict(zip(ids, talk.raw_history, strict=True))
         return Outgoing(
             trace="; ".join([found.kind, f"fold {prompt.trace.fold.version}", *prompt.trace.notes]),
-            messages=_forwarded(talk, ids, prompt),
+            messages=_forwarded(talk, own, prompt),
             turn=Turn(ref, talk.history, found.turn),
             prompt_tokens=prompt.tokens,
             client_tokens=head_tokens + sum(sizes[i] for i in ids),
+            prompt=prompt,
+            head=talk.raw_head,
+            own=own,
         )
 
     async def _find(self, name: str) -> ChatRef | None:
@@ -160,16 +125,19 @@ class Turns:
         return ref
 
     async def _prompt(
-        self, ref: ChatRef, found: Alignment, head_tokens: int, pending: Sequence[Message]
+        self,
+        ref: ChatRef,
+        found: Alignment,
+        head_tokens: int,
+        pending: Sequence[Message],
+        budget: int | None,
     ) -> Prompt:
         assert found.turn is not None
         if found.turn.rerolls is not None:
             return await self._service.prompt_again(
-                ref, found.turn.rerolls, self._budget_tokens, head_tokens=head_tokens
+                ref, found.turn.rerolls, budget, head_tokens=head_tokens
             )
-        return await self._service.prompt(
-            ref, self._budget_tokens, head_tokens=head_tokens, pending=pending
-        )
+        return await self._service.prompt(ref, budget, head_tokens=head_tokens, pending=pending)
 
     def _head_tokens(self, said: NewMessage) -> int:
         """A client repeats its head with every request: counted once, known by its hash."""
@@ -236,20 +204,13 @@ def _ids(found: Alignment, pending: Sequence[Message]) -> list[int]:
     return [next(new).id if known is None else known for known in found.matched]
 
 
-def _forwarded(talk: Conversation, ids: Sequence[int], prompt: Prompt) -> list[Raw] | None:
+def _forwarded(talk: Conversation, own: Mapping[int, Raw], prompt: Prompt) -> list[Raw] | None:
     """The prompt, with the client's own object for every message that it sent; None if equal."""
-    own = dict(zip(ids, talk.raw_history, strict=True))
-    shown = [_own_or_wire(block, own) for block in prompt.trace.blocks]
+    shown = [own_or_wire(block, own) for block in prompt.trace.blocks]
     unchanged = len(shown) == len(talk.raw_history) and all(
         mine is theirs for mine, theirs in zip(shown, talk.raw_history, strict=True)
     )
     return None if unchanged else [*talk.raw_head, *shown]
-
-
-def _own_or_wire(block: Block, own: Mapping[int, Raw]) -> Raw:
-    if len(block.sources) == 1 and not block.sources[0].is_summary:
-        return own.get(block.sources[0].id) or dict(block.wire)
-    return dict(block.wire)
 
 
 def _check_still(prompt: Prompt, turn: TurnRecord, pending: Sequence[Message]) -> None:

@@ -1,0 +1,67 @@
+"""What is sent upstream for one request, what it was made of, and what the client is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from previously.model import Block, ChatRef, NewMessage, Prompt, TurnRecord
+from previously.web.upstream import Header
+
+TRACE_CHARS_MAX = 300
+
+_PLAIN = " !\"#$&'()*+,-./:;<=>?@[]^_`{|}~"  # in a header; everything else is percent-encoded
+
+Raw = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A request that was understood: whose it is and what it will change."""
+
+    ref: ChatRef
+    history: tuple[NewMessage, ...]
+    record: TurnRecord
+    managed: bool = False  # the client sends only what is new
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What is sent upstream, and what the client is told about it."""
+
+    trace: str
+    messages: list[Raw] | None = None  # None: as they came
+    turn: Turn | None = None
+    prompt_tokens: int | None = None
+    client_tokens: int | None = None
+    prompt: Prompt | None = None
+    head: Sequence[Raw] = ()  # the client's own instructions, in front of the prompt
+    own: Mapping[int, Raw] = field(default_factory=dict[int, Raw])  # the client's own objects
+
+    @staticmethod
+    def unchanged(reason: str) -> Outgoing:
+        """Pass the request through and remember nothing of it."""
+        return Outgoing(f"pass-through: {reason}")
+
+    def headers(self, name: str | None) -> list[Header]:
+        """The answer's own headers."""
+        told: dict[str, object] = {
+            "x-previously-chat": None if name is None else quote(name, safe=""),
+            "x-previously-prompt-tokens": self.prompt_tokens,
+            "x-previously-client-tokens": self.client_tokens,
+            "x-previously-trace": quote(self.trace[:TRACE_CHARS_MAX], safe=_PLAIN),
+        }
+        return [(k.encode(), str(v).encode()) for k, v in told.items() if v is not None]
+
+    def rendered(self, blocks: Iterable[Block]) -> list[Raw]:
+        """These blocks behind the head, with the client's own object where it sent one itself."""
+        return [*self.head, *(own_or_wire(block, self.own) for block in blocks)]
+
+
+def own_or_wire(block: Block, own: Mapping[int, Raw]) -> Raw:
+    """A message as the client wrote it, so that fields we do not know survive; else as stored."""
+    if len(block.sources) == 1 and not block.sources[0].is_summary:
+        return own.get(block.sources[0].id) or dict(block.wire)
+    return dict(block.wire)
