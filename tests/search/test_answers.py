@@ -8,6 +8,7 @@ import pytest
 
 from previously.model import START, ChatRef
 from previously.search import NO_END, hits, query_terms, rank, telling_terms
+from previously.store import lookup
 from previously.store.sql import SqlStore
 from tests.search import corpus, oracle
 from tests.search.conftest import catch_up
@@ -102,3 +103,19 @@ async def test_a_part_of_a_word_is_found_where_no_word_is(store: SqlStore):
     ((start, end),) = found.snippet.marks
     assert found.snippet.text[start:end] == "egativ"
     assert await hits(store, "local", "%", 20, ref=ref) == []
+
+
+async def test_what_no_index_knows_yet_is_found_also_behind_many_newer_ones(store: SqlStore):
+    ref = (await store.ensure_chat("local", "in a rush", "volumes", "volumes")).ref
+    said = ["She Promised him 100% of the Verrin amulet.", "他把霜纹护符藏在灯塔里。"]
+    said += [f"On day {n} they walked on." for n in range(2 * lookup.FRESH_MAX)]
+    made = await store.append(ref, [corpus.NewMessage("user", text) for text in said])
+    for query, wanted in (
+        ("amulets", 0),
+        ("promises", 0),
+        ("护符", 1),
+        ("%", None),
+        ("am_let", None),
+    ):
+        found = await hits(store, "local", query, 20, ref=ref)
+        assert [h.message.id for h in found] == ([] if wanted is None else [made[wanted].id]), query

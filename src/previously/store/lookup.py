@@ -1,7 +1,8 @@
 """Questions to the search index: candidates for a query, and what their ranking needs to know.
 
 Every message that is returned is a live row that may be shown. What the index does not know yet
-is looked through instead, as far as `FRESH_MAX` goes.
+is looked through instead: the newest `FRESH_MAX` whatever they say, and of `LATE_LOOKED_AT` before
+them those that seem to hold a term.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from previously.store.schema import (
     term_count,
     work,
 )
-from previously.text.terms import speaker_term
+from previously.text.terms import POINT, root_of, speaker_term
 
 FRESH_MAX = 256  # messages that are not in the index yet and are looked through instead
+LATE_LOOKED_AT = 5_000  # messages before those that the database looks through by itself
 INFIX_LOOKED_AT = 20_000  # newest messages that are looked through for a part of a word
 ENOUGH_SHARE = 4  # a quarter of the candidates that are wanted is enough to leave common terms out
 COMMON_SHARE = 8  # a term that more than an eighth of the messages hold is common
@@ -152,7 +154,8 @@ def candidates(
     rarest = sorted((t for t in wanted if t in known.counts), key=lambda t: (known.counts[t], t))
     found = _indexed(conn, _Scope(ref.id, limit, before_pos), rarest, known)
     if known.behind:
-        found |= {c.id: c for c in _fresh(conn, ref, known.indexed_to, before_pos)}
+        fresh = _fresh(conn, ref, known.indexed_to, before_pos)
+        found |= {c.id: c for c in (*fresh, *_late(conn, ref, known, wanted, before_pos, fresh))}
     return tuple(found.values())
 
 
@@ -214,6 +217,31 @@ def _fresh(
     old = {"first": key(ref.id, 0), "last": key(ref.id, next_n - 1), "before": before_pos}
     fresh = _candidates(conn.execute(_NOT_YET, new))
     return fresh + _candidates(conn.execute(_CHANGED, {"chat": ref.id, "rev": rev, **old}))
+
+
+def _late(
+    conn: sa.Connection,
+    ref: ChatRef,
+    known: TermStats,
+    wanted: Sequence[str],
+    before_pos: int,
+    fresh: Sequence[Candidate],
+) -> tuple[Candidate, ...]:
+    """What came before the newest and is not in the index either, as after a long import.
+
+    The database compares beginnings of words; ranking counts the words themselves.
+    """
+    next_n = known.indexed_to[1]
+    new = [c.id for c in fresh if birth(c.id) >= next_n]
+    roots = {root_of(term.partition(POINT)[0]) for term in wanted}
+    if len(new) < FRESH_MAX or not roots:
+        return ()
+    last = min(new) - 1
+    first = max(key(ref.id, next_n), last - LATE_LOOKED_AT)
+    text = sa.func.lower(M.body)
+    holding = _NOT_YET.where(sa.or_(*(text.contains(root, autoescape=True) for root in roots)))
+    values = {"first": first, "last": last, "before": before_pos}
+    return _candidates(conn.execute(holding, values))
 
 
 _LOOKED_AT = (
