@@ -126,6 +126,10 @@ class Chat:
         """Summarise every closed turn but the last now, whatever the thresholds say."""
         await self._service.run_now(self._ref)
 
+    async def archive(self) -> None:
+        """Make the small summaries before the tail into a volume now, few as they are."""
+        await self._service.archive(self._ref)
+
     async def rebuild(self, *, start: Message | None = None) -> None:
         """Write summaries anew, from a message on; each old one stands until its successor does."""
         await self._service.rebuild(self._ref, START if start is None else start.pos)

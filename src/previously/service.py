@@ -293,6 +293,11 @@ class Service:
         lane = (await self.store.find_chat(ref.owner, ref.name)).lane
         self._changed(ref, await self.store.wish(ref, lane, "run", START))
 
+    async def archive(self, ref: ChatRef) -> None:
+        """Make the small summaries that stand before the tail into a volume, few as they are."""
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        self._changed(ref, await self.store.wish(ref, lane, "archive", START))
+
     async def backfill(self, ref: ChatRef, *, dry_run: bool = False) -> Estimate:
         """Write about all that has piled up, whatever it costs; what that is expected to take.
 

@@ -74,6 +74,9 @@ async def main(path: Path, points: int, when: str) -> None:
         role = "user" if n % 2 == 0 else "assistant"
         await service.append(chat.ref, [NewMessage(role, f"line {n} of the story.")])
     await service.settle(chat.ref, 30)
+    if not [s async for s in service.summaries(chat.ref) if s.level]:
+        await service.archive(chat.ref)
+        await service.settle(chat.ref, 30)
     await service.prompt(chat.ref)
     await house.close()
     print(fuse.passed)

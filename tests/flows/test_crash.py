@@ -1,4 +1,4 @@
-"""A crash at every point of a mini's life costs a delay and nothing else."""
+"""A crash at every point of the life of a mini and of a volume costs a delay and nothing else."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from previously import app
 from previously.store import audit
 
+MISSED_MAX = 3  # the index is fed when there is time: a run may have a point less than another
 CRASHER = Path(__file__).with_name("crasher.py")
 
 
@@ -45,15 +46,18 @@ async def test_a_crash_at_any_point_ends_in_the_same_state(tmp_path: Path, when:
     assert whole.returncode == 0, whole.stderr
     points = int(whole.stdout)
     expected = await told(tmp_path / "whole.db")
-    assert len(expected[1]) == 4
+    assert len(expected[1]) == 5
     assert points > 20
     for point in range(1, points + 1):
         path = tmp_path / f"{point}.db"
-        assert play(path, point, when).returncode == 9
+        died = play(path, point, when)
+        if died.returncode == 0 and point > points - MISSED_MAX:
+            break
+        assert died.returncode == 9, died.stderr
         rest = play(path, 0, "never")
         assert rest.returncode == 0, rest.stderr
         assert await told(path) == expected, point
         asked = Counter(path.with_suffix(".calls").read_text().split())
         # Only a call whose answer had not arrived on disk is made again, and that at most once.
         assert max(asked.values()) <= 2
-        assert sum(asked.values()) <= 5, point
+        assert sum(asked.values()) <= 6, point

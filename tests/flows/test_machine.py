@@ -307,7 +307,7 @@ class Life(RuleBasedStateMachine):
         def broken(right: Callable[..., Any]) -> Callable[..., Any]:
             def written(*args: Any) -> None:
                 right(*args)
-                raise OSError("no space left on device")
+                raise RuntimeError("no space left on device")
 
             return written
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from previously import app
-from previously.model import START, Ask, Message, NewMessage, Prompt, Reply, Summary
+from previously.model import Ask, Message, NewMessage, Prompt, Reply, Summary
 from previously.store import audit
 from previously.testing import ScriptedLlm
 
@@ -72,8 +72,7 @@ class Stage:
 
     async def archive(self) -> None:
         """A volume of what there is."""
-        await self.house.store.wish(self.ref, LANE, "archive", START)
-        self.house.service.wake(self.ref)
+        await self.house.service.archive(self.ref)
         await self.settle()
 
     async def prompt(self, budget: int | None = WIDE) -> Prompt:
@@ -275,7 +274,7 @@ def ints(first: int, last: int, *but: int) -> list[int]:
     return [n for n in range(first, last + 1) if n not in but]
 
 
-@pytest.mark.proves("G-14", "G-24", "G-39")
+@pytest.mark.proves("S-04", "G-14", "G-24", "G-39")
 async def test_deleted_floors_are_gone_from_the_prompt_and_shift_no_other_summary(tmp_path: Path):
     async with stage(tmp_path, visible_floors=10, max_unarchived_minis=100) as here:
         said = await thirty_in_a_volume(here)
@@ -296,7 +295,7 @@ async def test_deleted_floors_are_gone_from_the_prompt_and_shift_no_other_summar
         await here.check()
 
 
-@pytest.mark.proves("G-14", "G-24")
+@pytest.mark.proves("S-04", "G-14", "G-24")
 async def test_a_volume_that_lost_a_floor_is_written_anew_over_the_others(tmp_path: Path):
     async with stage(tmp_path, visible_floors=10, max_unarchived_minis=100) as here:
         said = await thirty_in_a_volume(here)
@@ -315,7 +314,7 @@ async def test_a_volume_that_lost_a_floor_is_written_anew_over_the_others(tmp_pa
 # --- 6: an edit inside an archived volume
 
 
-@pytest.mark.proves("G-24", "G-27")
+@pytest.mark.proves("S-06", "G-24", "G-27")
 async def test_an_edit_inside_a_volume_that_the_user_wrote(tmp_path: Path):
     async with stage(tmp_path, visible_floors=10, max_unarchived_minis=100) as here:
         said = await thirty_in_a_volume(here)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from previously import Memory
 from previously.llm.openai import OpenAiLlm
 from previously.llm.remote import new_session
 from previously.testing import Failure as Refusal
 from previously.testing import FakeUpstream
+from tests.flows.conftest import Opener
 from tests.llm.makers import Sleeper, profile_of
 
 LIMITED = {
@@ -33,7 +32,7 @@ def paragraph(n: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.proves("S-14", "E-18", "G-64")
-async def test_a_rate_limit_in_the_right_half_costs_the_left_half_nothing(tmp_path: Path):
+async def test_a_rate_limit_in_the_right_half_costs_the_left_half_nothing(open_memory: Opener):
     limited = {"yes"}
     answered: Counter[str] = Counter()
 
@@ -49,7 +48,7 @@ async def test_a_rate_limit_in_the_right_half_costs_the_left_half_nothing(tmp_pa
             OpenAiLlm, upstream.url, window_tokens=WINDOW_TOKENS, output_tokens=300
         )
         llm = OpenAiLlm(profile, session, jitter=lambda: 0.5, sleep=Sleeper())
-        async with Memory.open(tmp_path / "m.db", llm=llm) as memory:
+        async with open_memory(llm=llm) as memory:
             chat = await memory.chat("giant", settings={"visible_floors": 1})
             await chat.append("user", "\n\n".join(paragraph(n) for n in range(32)))
             for words in ("I see.", "And now?", "Now we go on."):
