@@ -118,6 +118,12 @@ class TaskState:
     reason: str = ""  # why it is not done until somebody asks for it
 
 
+class AtMost(int):
+    """A budget that gives way to a smaller one of the chat's own."""
+
+    __slots__ = ()
+
+
 class Background(Protocol):
     """What works off the tasks in this process."""
 
@@ -166,6 +172,10 @@ class Service:
     async def find_chat(self, name: str) -> Chat:
         """The chat of that name, or `ChatNotFound`."""
         return await self.store.find_chat(OWNER, name)
+
+    async def settings(self, ref: ChatRef) -> Settings:
+        """What holds for this chat now."""
+        return (await self.store.load(ref, AS_SAID, wide=False, tail_max=1)).settings
 
     async def append(self, ref: ChatRef, new: Sequence[NewMessage]) -> tuple[Message, ...]:
         """Record messages; they are durable when this returns."""
@@ -369,6 +379,10 @@ class Service:
         self.wake(ref)
         return result
 
+    def now_ms(self) -> int:
+        """This house's clock, in UTC epoch milliseconds."""
+        return self._clock_ms()
+
     def wake(self, ref: ChatRef) -> None:
         """Tell the background, and whoever listens, that this chat has changed.
 
@@ -408,6 +422,7 @@ class Service:
         """The next prompt. The fold moves here, and only here; a preview moves nothing.
 
         `pending` are messages not recorded yet; `head_tokens` is what the caller puts in front.
+        A budget that is `AtMost` gives way to a smaller one of the chat's own.
         A `query` is a question about the past: what it calls up goes before summaries.
         """
         if budget_tokens is not None and budget_tokens < BUDGET_MIN:
@@ -419,7 +434,7 @@ class Service:
         room = budget - head_tokens - total_tokens([m for m in snapshot.shown if _stands(m)])
         reason = folding.wanted(_with(snapshot, pending), room, self._clock_ms())
         if reason is not None:
-            wide, _ = await self._look(ref, budget_tokens, audience, wide=True)
+            wide, _ = await self._look(ref, budget, audience, wide=True)
             snapshot = folding.move(_with(wide, pending), room, reason)
             if not preview and not self.store.read_only:
                 await self.store.save_fold(ref, snapshot.fold, snapshot.rev)
@@ -472,13 +487,16 @@ class Service:
     async def _look(
         self, ref: ChatRef, budget_tokens: int | None, audience: Collection[str] = (), *, wide: bool
     ) -> tuple[Snapshot, int]:
-        budget = budget_tokens or self._budgets.get(ref.id) or Settings().budget_tokens
+        guess = self._budgets.get(ref.id) or Settings().budget_tokens
+        budget = budget_tokens or guess
+        if isinstance(budget, AtMost):
+            budget = min(guess, max(BUDGET_MIN, int(budget)))
         key = FoldKey(json.dumps(sorted(audience)) if audience else "", budget)
         snapshot = await self._load(ref, key, wide=wide)
         own = snapshot.settings.budget_tokens
-        if budget_tokens is None and own != budget:
+        if own != guess and (budget_tokens is None or isinstance(budget_tokens, AtMost)):
             self._budgets[ref.id] = own  # guessed wrong: the settings have another budget
-            return await self._look(ref, None, audience, wide=wide)
+            return await self._look(ref, budget_tokens, audience, wide=wide)
         return (folding.seen_by(snapshot, audience) if audience else snapshot), budget
 
     async def _load(self, ref: ChatRef, key: FoldKey, *, wide: bool) -> Snapshot:
@@ -622,12 +640,17 @@ class Service:
         budget_tokens: int | None = None,
         *,
         head_tokens: int = 0,
+        preview: bool = False,
     ) -> Prompt:
         """The prompt that the newest reply answered, for another one: under the same fold."""
         snapshot, budget = await self._look(ref, budget_tokens, wide=False)
-        if snapshot.fold.stale or snapshot.fold.version == 0:
-            await self.prompt(ref, budget_tokens, head_tokens=head_tokens)
-            snapshot, budget = await self._look(ref, budget_tokens, wide=False)
+        unfolded = snapshot.fold.stale or snapshot.fold.version == 0
+        if unfolded and preview:
+            wide, _ = await self._look(ref, budget, wide=True)
+            snapshot = folding.move(wide, budget - head_tokens, folding.FIRST)
+        elif unfolded:
+            await self.prompt(ref, budget, head_tokens=head_tokens)
+            snapshot, budget = await self._look(ref, budget, wide=False)
         tail = tuple(m for m in snapshot.tail if m.id != reply_id)
         before = self._before_tail(snapshot)
         return assemble(replace(snapshot, tail=tail), before, budget, head_tokens)

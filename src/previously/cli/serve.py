@@ -54,7 +54,8 @@ async def run(args: argparse.Namespace) -> int:
 
     try:
         key = os.environ.get(args.upstream_key_env) or None
-        web = create_app(house.service, args.upstream, key)
+        token = app.environment("TOKEN")
+        web = create_app(house.service, args.upstream, key, token=token, environment=os.environ)
         await listen(web, args.host, args.port, ready=ready)
     finally:
         await house.close()
@@ -65,6 +66,7 @@ def _announce(args: argparse.Namespace, location: app.Location, address: str) ->
     facts = {
         "address": address,
         "base_url": f"{address}/c/CHAT/v1",
+        "token": bool(app.environment("TOKEN")),
         "upstream": args.upstream,
         "database": app.shown_location(location),
     }

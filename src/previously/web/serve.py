@@ -7,8 +7,9 @@ import contextlib
 import json
 import signal
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import uvicorn
@@ -22,11 +23,12 @@ from previously.errors import BadInput
 from previously.service import Service
 from previously.web.guard import Guard, is_loopback, refusal
 from previously.web.proxy import Proxy
-from previously.web.turns import Turns
-from previously.web.upstream import Upstream
+from previously.web.routing import Routing
+from previously.web.upstream import Pool, Upstream
 
-GRACE_S = 3  # for streams that are under way when the server is told to stop
+GRACE_S = 10  # for streams that are under way when the server is told to stop
 BACKLOG = 512
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 T = TypeVar("T")
 
@@ -37,29 +39,39 @@ def create_app(
     upstream_key: str | None = None,
     *,
     default_budget: int | None = None,
+    token: str | None = None,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Starlette:
-    """The application. Without an upstream it runs, and says how to give it one."""
-    upstream = Upstream(upstream_url, upstream_key) if upstream_url else None
-    proxy = Proxy(Turns(service, default_budget), upstream)
+    """The application. Without an upstream it runs, and says how to give it one.
+
+    With a `token` every request has to show it, and it goes nowhere else. `environment` is where
+    the keys of profiles are looked up.
+    """
+    upstream = None
+    if upstream_url:
+        upstream = Upstream(upstream_url, upstream_key, takes_clients_key=token is None)
+    pool = Pool()
+    proxy = Proxy(service, Routing(service, upstream, environment), pool, default_budget)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        if upstream is not None:
-            await upstream.open()
+        await pool.open()
         try:
             yield
         finally:
-            if upstream is not None:
-                await upstream.close()
+            await proxy.sending.close()
+            await pool.close()
 
     return Starlette(
         routes=[
             Route("/c/{chat:path}/v1/chat/completions", proxy.completions, methods=["POST"]),
-            Route("/c/{chat:path}/v1/models", proxy.models, methods=["GET"]),
+            Route("/v1/chat/completions", proxy.completions, methods=["POST"]),
+            Route("/c/{chat:path}/v1/{rest:path}", proxy.passed, methods=METHODS),
+            Route("/v1/{rest:path}", proxy.passed, methods=METHODS),
             Route("/healthz", _healthz, methods=["GET"]),
             Route("/{path:path}", _nowhere, methods=["GET", "POST"]),
         ],
-        middleware=[Middleware(Guard)],
+        middleware=[Middleware(Guard, token=token)],
         lifespan=lifespan,
     )
 
@@ -67,7 +79,7 @@ def create_app(
 async def _nowhere(request: Request) -> Response:
     return refusal(
         404,
-        f"there is nothing at {request.url.path}. A chat's base URL names it: /c/NAME/v1",
+        f"there is nothing at {request.url.path}. The base URL is /v1, or /c/NAME/v1 for a chat",
         "not_found",
     )
 
