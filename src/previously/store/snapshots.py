@@ -16,6 +16,7 @@ from sqlalchemy.sql.util import ClauseAdapter
 from previously.errors import ChatNotFound
 from previously.model import (
     BACKLOG_MAX,
+    HIDING,
     START,
     Backlog,
     ChatRef,
@@ -117,7 +118,7 @@ _TAIL = (
         M.pos >= sa.bindparam("from_pos"),
         M.deleted_at.is_(None),
         M.kind == Kind.SPEECH.value,
-        sa.or_(M.hidden_by.is_(None), M.hidden_by != "user"),
+        sa.or_(M.hidden_by.is_(None), sa.and_(*(M.hidden_by != by for by in HIDING))),
     )
     .order_by(M.pos.desc())
     .limit(sa.bindparam("limit"))
