@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from previously.assembler import NO_END, answer_room, assemble, before_tail, tail_from
-from previously.model import START, Fold, FoldKey, Message, Prompt, Recall, Recalled, Snapshot
+from previously.model import (
+    START,
+    Fold,
+    FoldKey,
+    Message,
+    Prompt,
+    Recall,
+    Recalled,
+    Snapshot,
+    Summary,
+)
 from tests.core.makers import message, mini, snapshot, talk
 
 BUDGET = 1_010
@@ -17,9 +27,11 @@ FOUND = Recall(
 )
 
 
-def folded(tail: Sequence[Message], shown: Sequence[object] = (), **settings: object) -> Snapshot:
+def folded(
+    tail: Sequence[Message], shown: Sequence[Message | Summary] = (), **settings: bool
+) -> Snapshot:
     fold = Fold(FoldKey("", BUDGET), 1, tail_pos=tail[0].pos - 7, from_pos=START)
-    return replace(snapshot([*tail, ASKED], fold=fold, **settings), shown=tuple(shown))
+    return snapshot([*tail, ASKED], fold=fold, shown=shown, **settings)
 
 
 def sizes(prompt: Prompt, place: str) -> list[int]:
