@@ -28,10 +28,10 @@ FOUND = Recall(
 
 
 def folded(
-    tail: Sequence[Message], shown: Sequence[Message | Summary] = (), **settings: bool
+    tail: Sequence[Message], shown: Sequence[Message | Summary] = (), *, related: bool = True
 ) -> Snapshot:
     fold = Fold(FoldKey("", BUDGET), 1, tail_pos=tail[0].pos - 7, from_pos=START)
-    return snapshot([*tail, ASKED], fold=fold, shown=shown, **settings)
+    return snapshot([*tail, ASKED], fold=fold, shown=shown, related=related)
 
 
 def sizes(prompt: Prompt, place: str) -> list[int]:
