@@ -27,7 +27,7 @@ from previously.model import (
     digest,
     key,
 )
-from previously.service import Service
+from previously.service import Glance, Service
 from previously.text.wire import parse, tokens_of
 from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn, own_or_wire
 
@@ -80,10 +80,13 @@ class Turns:
         return Outgoing.unchanged("other turns kept being recorded meanwhile")
 
     async def _prepared(self, name: str, talk: Conversation, room: Room) -> Outgoing:
+        seen: Glance | None = None
         stored: tuple[Message, ...] = ()
         ref = await self._find(name)
         if ref is not None:
-            stored = await self._service.store.newest(ref, len(talk.history) + READ_MORE)
+            budget = room.budget(self._budget_tokens)
+            seen = await self._service.glance(ref, budget, len(talk.history) + READ_MORE)
+            stored = seen.newest
         found = align(stored, talk.history)
         if found.turn is None:
             self._refs.pop(name, None)  # it may be deleted, and another one have its name
@@ -92,7 +95,7 @@ class Turns:
             ref = (await self._service.open_chat(name)).ref
         pending = _pending(ref, stored, talk.history, found)
         head_tokens = sum(self._head_tokens(said) for said in talk.head)
-        prompt = await self._prompt(ref, found, head_tokens, pending, room)
+        prompt = await self._prompt(ref, found, head_tokens, pending, room, seen)
         _check_still(prompt, found.turn, pending)
         sizes = {m.id: m.tokens for m in (*stored, *pending)}
         ids = _ids(found, pending)
@@ -128,6 +131,7 @@ class Turns:
         head_tokens: int,
         pending: Sequence[Message],
         room: Room,
+        seen: Glance | None,
     ) -> Prompt:
         assert found.turn is not None
         if found.turn.rerolls is not None:
@@ -138,12 +142,9 @@ class Turns:
                 head_tokens=head_tokens,
                 preview=room.trial is not None,
             )
-        return await self._service.prompt(
-            ref,
-            room.budget(self._budget_tokens),
-            head_tokens=head_tokens,
-            pending=pending,
-            preview=room.trial is not None,
+        seen = seen or await self._service.glance(ref, room.budget(self._budget_tokens), 1)
+        return await self._service.prompt_of(
+            seen, head_tokens=head_tokens, pending=pending, preview=room.trial is not None
         )
 
     def _head_tokens(self, said: NewMessage) -> int:
