@@ -3,7 +3,7 @@
 SIGUSR1 lets the background rest; SIGUSR2 lets it catch up. Nothing else differs from
 `previously serve`.
 
-    python bench/served.py PORT UPSTREAM_URL FOLDER
+    python bench/servers/served.py PORT UPSTREAM_URL FOLDER
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An upstream that answers at once, and a bare pass-through in front of it: what a proxy adds to.
 
-python bench/zero.py upstream PORT
-python bench/zero.py pass PORT UPSTREAM_PORT
+python bench/servers/zero.py upstream PORT
+python bench/servers/zero.py pass PORT UPSTREAM_PORT
 """
 
 from __future__ import annotations

@@ -28,13 +28,14 @@ class Tap:
         self._line = b""  # not yet ended
         self._event: list[bytes] = []  # lines of the event that is not yet ended
         self._data: list[bytes] = []  # what those lines say
-        self._held = b""
+        self._held = b""  # the event that ends the reply
+        self._after = b""  # what came behind it
         self._let_go = not holds
 
     def feed(self, chunk: bytes) -> bytes:
         """The whole events so far, up to the one that ends the reply."""
         if self.ripe and not self._let_go:
-            self._held += chunk
+            self._after += chunk
             return b""
         lines = (self._line + chunk).splitlines(keepends=True)
         self._line = b"" if not lines or lines[-1].endswith((b"\n", b"\r")) else lines.pop()
@@ -44,7 +45,8 @@ class Tap:
             if not self._ends_event(line):
                 continue
             if self.ripe and not self._let_go:
-                self._held = b"".join((*self._event, *lines[index + 1 :], self._line))
+                self._held = b"".join(self._event)
+                self._after = b"".join((*lines[index + 1 :], self._line))
                 self._event, self._line = [], b""
                 return b"".join(passed)
             passed += self._event
@@ -63,11 +65,14 @@ class Tap:
 
     def rest(self) -> bytes:
         """What was held back, or what the stream broke off with; from now on all passes."""
-        held = self._held or b"".join((*self._event, self._line))
-        if not self._held:
-            self._event, self._line = [], b""
-        self._held, self._let_go = b"", True
-        return held
+        self._let_go = True
+        if self._held:
+            held, after = self._held, self._after
+            self._held = self._after = b""
+            return held + self.feed(after)
+        left = b"".join((*self._event, self._line))
+        self._event, self._line = [], b""
+        return left
 
     def _ends_event(self, line: bytes) -> bool:
         text = line.rstrip(b"\r\n")
