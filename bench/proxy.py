@@ -226,6 +226,7 @@ def litellm(stack: ExitStack, behind: int, folder: Path) -> System:
         LITELLM_LOG="ERROR",
         LITELLM_LOCAL_MODEL_COST_MAP="True",
         NO_DOCS="True",
+        LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY="true",  # on this machine only
     )
     return System("litellm", f"{address}/v1/chat/completions", process)
 

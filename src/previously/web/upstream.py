@@ -14,6 +14,7 @@ from previously.errors import BadInput
 CONNECT_TIMEOUT_S = 10.0
 IDLE_TIMEOUT_S = 300.0  # a model may think for minutes before its first word
 CONNECTIONS_MAX = 1_024
+KEPT_S = 3.0  # of an idle connection: local servers hang up after five, and a POST is not repeated
 HEADER_BYTES_MAX = 64 * 1024
 
 Header = tuple[bytes, bytes]
@@ -52,7 +53,7 @@ class Pool:
     async def open(self) -> None:
         """Make the connection pool; it belongs to the running loop."""
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, keepalive_timeout=KEPT_S),
             timeout=aiohttp.ClientTimeout(
                 total=None, connect=CONNECT_TIMEOUT_S, sock_read=IDLE_TIMEOUT_S
             ),
