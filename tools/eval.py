@@ -23,7 +23,7 @@ from statistics import fmean
 from typing import Any
 
 AT_ONCE = 2
-TIMEOUT_S = 3_600
+TIMEOUT_S = 4 * 3_600  # twenty seeds of survival take the longest
 BUDGET = 8_000  # of the kit's stability and survival scripts
 SETS = ("locomo", "kdlong", "longmemeval_s60")
 WINDOWS = ("window25_bm25", "window25_bm25_nbr1")
@@ -272,7 +272,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=1_500, help="of the ledger")
     parser.add_argument("--box-turns", type=int, default=1_000, help="of the black box")
     parser.add_argument("--turns", type=int, default=2_000, help="of stability and survival")
-    parser.add_argument("--seeds", type=int, default=5, help="of survival")
+    parser.add_argument("--seeds", type=int, default=20, help="of survival")
     parser.add_argument("--limit", type=int, default=0, help="conversations of each set (0: all)")
     args = parser.parse_args()
     kit: Path = args.kit.resolve()

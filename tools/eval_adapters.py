@@ -11,7 +11,7 @@ import atexit
 import hashlib
 import json
 import tempfile
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -175,10 +175,14 @@ class Store:
         self._keys = [key for key in self._keys if key not in keys]
 
     def ledger(self) -> list[dict[str, Any]]:
-        """What the next prompt shows, in order: each entry with the texts it was made from."""
+        """What the next prompt shows, in order: each entry with the texts it was made from.
+
+        What is recalled stands for nothing: it says again what something else stands for.
+        """
         prompt = self._driver.prompt(self._ref, ROOMY_TOKENS)
         self._driver.run(self._read_summaries())
-        return [self._node(block, item) for block in prompt.trace.blocks for item in block.sources]
+        standing = [block for block in prompt.trace.blocks if block.place != "fragment"]
+        return [self._node(block, item) for block in standing for item in block.sources]
 
     async def _read_summaries(self) -> None:
         """Summaries never change: only the new ones are read."""
@@ -190,13 +194,25 @@ class Store:
         if not item.is_summary:
             covers, hashes = [item.id], [_md5(block.wire["content"])]
         else:
-            made = self._summaries[item.id]
-            covers = list(made.covers)
-            hashes = self._llm.shown[json.loads(made.provenance or "{}")["request"]]
+            leaves = list(self._leaves(self._summaries[item.id]))
+            covers = [key for leaf in leaves for key in leaf.covers]
+            hashes = [text for leaf in leaves for text in self._read_by(leaf)]
         names = [self._names[key] for key in covers]
         kind = "summary" if item.is_summary else "verbatim"
         digest = dict(zip(names, hashes, strict=True))
         return {"id": str(item), "kind": kind, "covers": names, "digest": digest}
+
+    def _leaves(self, made: Summary) -> Iterator[Summary]:
+        """The minis that a summary of any level was made of, oldest first."""
+        if not made.level:
+            yield made
+            return
+        for child in made.covers:
+            yield from self._leaves(self._summaries[child])
+
+    def _read_by(self, leaf: Summary) -> list[str]:
+        """The hash of each text that the model was shown for a mini."""
+        return self._llm.shown[json.loads(leaf.provenance or "{}")["request"]]
 
 
 class Product:

@@ -447,8 +447,8 @@ class Task:
             raise ValueError("a task reads every uncovered message between its ends, in order")
 
     def _check_children(self, uncovered: Uncovered) -> None:
-        if len({child.level for child in self.children}) > 1:
-            raise ValueError("a task reads summaries of one level")
+        if any(child.level > self.children[0].level for child in self.children):
+            raise ValueError("a task reads no summary of a higher level than its first")
         if any(a.last_pos >= b.first_pos for a, b in pairwise(self.children)):
             raise ValueError("a task reads summaries in order")
         first, last = self.children[0].first_pos, self.children[-1].last_pos

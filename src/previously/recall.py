@@ -82,9 +82,9 @@ def telling(ranked: Sequence[Ranked], stats: TermStats) -> list[Ranked]:
 
 
 def _is_rare(found: Ranked, stats: TermStats) -> bool:
-    """Whether its one word is said in few places, as names and numbers are."""
+    """Whether its one word is known to be said in few places, as names and numbers are."""
     held = stats.counts.get(found.terms[0], 0)
-    return held <= max(RARE_MIN, stats.messages // RARE_SHARE)
+    return 0 < held <= max(RARE_MIN, stats.messages // RARE_SHARE)
 
 
 async def _around(

@@ -88,9 +88,12 @@ def query_terms(text: str, counts: Mapping[str, int], most: int = TERMS_MAX) -> 
 
 
 def recall_terms(text: str, stats: TermStats) -> tuple[str, ...]:
-    """The rarest terms of a message that others may be related by: none that most of them hold."""
-    most = max(1, int(stats.messages * RECALL_SHARE_MAX))
-    known = [t for t in telling_terms(text) if 0 < stats.counts.get(t, 0) <= most]
+    """The rarest terms of a message that others may be related by: none that most of them hold.
+
+    While the index is behind, what it does not know may stand in what it has not read.
+    """
+    least, most = 0 if stats.behind else 1, max(1, int(stats.messages * RECALL_SHARE_MAX))
+    known = [t for t in telling_terms(text) if least <= stats.counts.get(t, 0) <= most]
     return _rarest(known, stats.counts, TERMS_MAX)
 
 

@@ -76,6 +76,13 @@ def test_minis_that_crowd_out_everything_else_do_not_wait_for_the_next_look():
     assert numbers(groups(minis(3, tokens=70), NOTHING, limits)) == [[1, 2, 3]]
 
 
+def test_many_minis_leave_their_room_sooner_than_few():
+    limits = replace(ROOMY, room_tokens=1_000)
+    assert numbers(groups(minis(levels.MANY - 1, tokens=30), NOTHING, limits)) == []
+    (group,) = groups(minis(levels.MANY, tokens=30), NOTHING, limits).due
+    assert len(group) == levels.MANY
+
+
 def test_a_volume_by_hand_takes_what_there_is():
     assert numbers(groups(minis(3), NOTHING, ROOMY, now=True)) == [[1, 2, 3]]
     assert numbers(groups(minis(1), NOTHING, ROOMY, now=True)) == []
@@ -96,7 +103,7 @@ def test_volumes_stay_apart_while_there_is_room():
     volumes = [cover(n, level=1, tokens=200) for n in range(1, 9)]
     assert groups(volumes, NOTHING, ROOMY).due == ()
     tight = replace(ROOMY, room_tokens=1_500)
-    assert numbers(groups(volumes, NOTHING, tight)) == [[1, 2, 3, 4, 5, 6, 7]]
+    assert numbers(groups(volumes, NOTHING, tight)) == [[1, 2]]
     assert numbers(groups(volumes[:2], NOTHING, replace(ROOMY, room_tokens=300))) == [[1, 2]]
 
 
@@ -146,7 +153,7 @@ def test_merging_ends_and_leaves_no_more_than_the_room_holds(
     while due := groups(covers, NOTHING, limits).due:
         (group,) = due
         assert len(group) >= levels.PAIR
-        assert len({s.level for s in group}) == 1
+        assert group[0].level == max(s.level for s in group)
         at = covers.index(group[0])
         assert covers[at : at + len(group)] == list(group)
         merged = replace(
@@ -160,3 +167,46 @@ def test_merging_ends_and_leaves_no_more_than_the_room_holds(
         assert steps < 200
     movable = [s for s in stretches(covers, NOTHING) if len(s) >= levels.PAIR and s[0].level]
     assert size(covers) <= room or not movable
+
+
+def test_unlike_neighbours_are_merged_only_where_there_is_nothing_else_to_merge():
+    eras = [cover(n, level=4 - n, tokens=300) for n in (1, 2, 3)]
+    tight = replace(ROOMY, room_tokens=1_000)
+    few = minis(2, start=4, tokens=40)
+    assert numbers(groups([*eras, *few], NOTHING, tight)) == [[2, 3]]
+    assert numbers(groups([*eras, *few], NOTHING, tight, {2})) == [[4, 5]]
+    assert numbers(groups([*eras, *minis(2, start=4, tokens=60)], NOTHING, tight)) == [[4, 5]]
+    assert numbers(groups(eras, hole_at(28), replace(tight, room_tokens=800))) == [[1, 2]]
+
+
+@pytest.mark.proves("I9")
+@pytest.mark.parametrize("tokens", [34, 46, 120])
+@pytest.mark.parametrize("room", [2_900, 4_000])
+def test_what_stands_neither_grows_nor_swings_once_the_room_is_full(tokens: int, room: int):
+    limits = Limits(room, int(room * levels.MINIS_SHARE_MAX), 20, 60)
+    covers: list[Summary] = []
+    sizes: list[int] = []
+    for n in range(1, 2_001):
+        covers.append(cover(n, tokens=tokens))
+        while due := groups(covers, NOTHING, limits).due:
+            covers = merged(covers, due[0])
+        sizes.append(size(covers))
+    late = sizes[400:]
+    assert max(late) <= room
+    assert min(late) >= room * 0.6
+    halves = (late[: len(late) // 2], late[len(late) // 2 :])
+    first, second = (sum(half) / len(half) for half in halves)
+    assert abs(first - second) <= room * 0.02
+
+
+def merged(covers: list[Summary], group: tuple[Summary, ...]) -> list[Summary]:
+    """With one in place of a group, as long as it may be."""
+    at = covers.index(group[0])
+    level = group[0].level + 1
+    one = replace(
+        group[0],
+        level=level,
+        tokens=min(300 if level == 1 else 600, size(group) // 2),
+        last_pos=group[-1].last_pos,
+    )
+    return [*covers[:at], one, *covers[at + len(group) :]]

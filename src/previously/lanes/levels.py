@@ -1,14 +1,16 @@
 """Which summaries are to be made into one: pure arithmetic over what stands in a chat now.
 
-Minis become volumes, volumes become larger ones, and so on, always neighbours of one level, oldest
-first. They are merged as late as the room allows, because every hand that a fact passes through may
-lose it; but never so late that what stands outgrows its share.
+Minis become volumes, volumes become larger ones, and so on, always neighbours, oldest first. They
+are merged as late as the room allows, because every hand that a fact passes through may lose it;
+but never so late that what stands outgrows its share, and never much at once: prompts would swell
+and shrink.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from previously.model import Summary, Uncovered
 
@@ -17,7 +19,11 @@ LINE_TOKENS = 2  # what joining one more line to a block may add
 FAN_MAX = 8  # summaries above the minis that are made into one at a time
 LEVEL_MAX = 12 * FAN_MAX  # of one level that may stand at once, however short they are
 FULL_SHARE = 0.98  # of the room for covers: then something is merged
-MINIS_SHARE = 0.35  # of it that minis may take up
+MINIS_SHARE = 0.1  # of it that many minis may take up
+# By default a prompt is folded every ten turns. A volume in nearly the same rhythm would beat with
+# it: prompts would swell and shrink over hundreds of turns.
+MANY = 14
+MINIS_SHARE_MAX = 0.45  # of it that few may
 PAIR = 2
 
 
@@ -51,10 +57,11 @@ def stretches(
 
     What waits for a user's word belongs to none.
     """
-    gaps = sorted(m.pos for run in uncovered.runs for m in run)
+    gaps = _gaps(uncovered)
     stretch: list[Summary] = []
     for cover in covers:
-        if stretch and (cover.id in waiting or not _joins(stretch[-1], cover, gaps)):
+        alike = bool(stretch) and stretch[-1].level == cover.level
+        if stretch and (cover.id in waiting or not alike or not _joins(stretch[-1], cover, gaps)):
             yield tuple(stretch)
             stretch = []
         if cover.id not in waiting:
@@ -63,9 +70,13 @@ def stretches(
         yield tuple(stretch)
 
 
+def _gaps(uncovered: Uncovered) -> list[int]:
+    return [m.pos for run in uncovered.runs for m in run]
+
+
 def _joins(before: Summary, after: Summary, gaps: Sequence[int]) -> bool:
-    alike = before.level == after.level and before.presence == after.presence
-    return alike and not any(before.last_pos < pos < after.first_pos for pos in gaps)
+    same_people = before.presence == after.presence
+    return same_people and not any(before.last_pos < pos < after.first_pos for pos in gaps)
 
 
 def groups(
@@ -85,12 +96,12 @@ def groups(
     left_over = [s for s in found if _is_left_over(s, found)]
     if left_over:
         return Groups((_first_of(left_over[0], limits),))
-    volume = _volume(minis, limits, now=now)
-    if volume:
-        return Groups((volume,))
-    higher = _higher(found, covers, limits)
-    if higher:
-        return Groups((higher,))
+    due = _volume(minis, limits, now=now) or _crowd(found)
+    if not due and size(covers) > limits.room_tokens * FULL_SHARE:
+        kept = [c.first_pos for c in covers if c.id in waiting]
+        due = _thinned(found, minis, [*_gaps(uncovered), *kept], limits)
+    if due:
+        return Groups((due,))
     looked_at = len(minis) - len(minis) % limits.interval
     return Groups(ask=minis[:looked_at])
 
@@ -120,24 +131,39 @@ def _volume(minis: tuple[Summary, ...], limits: Limits, *, now: bool) -> tuple[S
     looked_at = minis[: len(minis) - len(minis) % limits.interval]
     if size(looked_at) > limits.threshold_tokens and len(looked_at) >= PAIR:
         return _first_of(looked_at, limits)
-    crowded = size(minis) > limits.room_tokens * MINIS_SHARE or len(minis) >= limits.minis_max
+    share = MINIS_SHARE if len(minis) >= MANY else MINIS_SHARE_MAX
+    crowded = size(minis) > limits.room_tokens * share or len(minis) >= limits.minis_max
     return _first_of(minis, limits) if crowded or now else ()
 
 
-def _higher(
-    found: Sequence[tuple[Summary, ...]], covers: Sequence[Summary], limits: Limits
-) -> tuple[Summary, ...]:
-    """Neighbours above the minis, if there are too many, or all outgrow their room.
+def _crowd(found: Sequence[tuple[Summary, ...]]) -> tuple[Summary, ...]:
+    """The oldest of a level of which too many stand, however short they are."""
+    many = (s for s in found if s[0].level > 0 and len(s) >= LEVEL_MAX)
+    return next(many, ())[:FAN_MAX]
 
-    Of several levels the lowest: what has passed through the most hands is left alone the longest.
-    All but its newest at once: the fewer merges, the fewer hands, and the longer the start of a
-    prompt stands still.
+
+def _thinned(
+    found: Sequence[tuple[Summary, ...]],
+    minis: tuple[Summary, ...],
+    gaps: Sequence[int],
+    limits: Limits,
+) -> tuple[Summary, ...]:
+    """What is merged because all outgrow their room.
+
+    Two of one level, the lowest: what has passed through the most hands is left alone the longest.
+    Where no two are alike, minis, so that two will be; and if there are too few of them, a summary
+    with the one of a lower level behind it.
     """
-    above = [s for s in found if s[0].level > 0 and len(s) >= PAIR]
-    many = next((s for s in above if len(s) >= LEVEL_MAX), None)
-    if many is not None:
-        return many[:FAN_MAX]
-    if not above or size(covers) <= limits.room_tokens * FULL_SHARE:
-        return ()
-    lowest = min(above, key=lambda stretch: stretch[0].level)
-    return lowest[: max(PAIR, min(FAN_MAX, len(lowest) - 1))]
+    above = [s for s in found if s[0].level > 0]
+    alike = [s[:PAIR] for s in above if len(s) >= PAIR]
+    if alike:
+        return min(alike, key=lambda pair: pair[0].level)
+    if len(minis) >= PAIR and size(minis) >= limits.room_tokens * MINIS_SHARE:
+        return _first_of(minis, limits)
+    steps = [
+        (one[-1], other[0])
+        for one, other in pairwise(found)
+        if one[-1].level > other[0].level > 0 and _joins(one[-1], other[0], gaps)
+    ]
+    few = minis if len(minis) >= PAIR else ()
+    return min(steps, key=lambda pair: pair[0].level, default=few)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from previously.lanes.levels import (
     LABEL_TOKENS,
     LINE_TOKENS,
-    MINIS_SHARE,
+    MINIS_SHARE_MAX,
     Limits,
     groups,
     size,
@@ -47,6 +47,7 @@ TARGET_MIN_TOKENS = 32
 MERGED_SHARE = 2  # a summary of summaries has at most half of what it stands for
 ONE_WORD_TOKENS = 16
 CONTEXT_TOKENS = 600  # of the volumes before, that a new one is written in the light of
+CONTEXT_VOLUMES = 8  # of them, however short they are
 ROOM_MIN_TOKENS = 200
 
 
@@ -202,7 +203,7 @@ def _limits(snapshot: Snapshot) -> Limits:
     tightest = backlog.room_tokens if backlog else None
     budget = min(tightest or settings.budget_tokens, settings.budget_tokens)
     room = max(ROOM_MIN_TOKENS, int(budget * settings.covers_share) - LABEL_TOKENS)
-    threshold = min(settings.volume_token_threshold, int(room * MINIS_SHARE))
+    threshold = min(settings.volume_token_threshold, int(room * MINIS_SHARE_MAX))
     return Limits(room, threshold, settings.check_interval, settings.max_unarchived_minis)
 
 
@@ -228,7 +229,7 @@ def _volumes_before(covers: Sequence[Summary], first: Summary) -> tuple[str, ...
     for cover in reversed(covers):
         if cover.level and cover.last_pos < first.first_pos:
             left -= cover.tokens
-            if left < 0:
+            if left < 0 or len(chosen) == CONTEXT_VOLUMES:
                 break
             chosen.append(cover.text)
     return tuple(reversed(chosen))
