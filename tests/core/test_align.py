@@ -1,17 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from previously import align as align_module
-from previously.align import NO_MATCH, TWO_READINGS, Alignment, align
-from previously.model import POS_GAP, Message, NewMessage, State, TurnRecord
-from previously.text.wire import parse, tokens_of
+from previously.align import NOTHING_TOLD, Alignment, Habit, Hints, align
+from previously.align.ending import ASKS_NOTHING, NO_MATCH, NOT_SETTLED, TOO_LITTLE, VERSION
+from previously.align.reading import TWO_READINGS
+from previously.model import CLIENT, Message, NewMessage, State, TurnRecord
+from previously.text.wire import parse
+from tests.core.shelf import Shelf
+from tests.core.shelf import message as _message
 
+CONTINUE = "s:[Continue your last message without repeating its original content.]"
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
@@ -41,23 +46,6 @@ def stored(*lines: str) -> list[Message]:
         )
         for i, line in enumerate(lines, 1)
     ]
-
-
-def _message(number: int, new: NewMessage) -> Message:
-    return Message(
-        id=number,
-        pos=number * POS_GAP,
-        role=new.role,
-        body=new.body,
-        hash=new.hash,
-        tokens=tokens_of(new),
-        name=new.name,
-        tool_calls=new.tool_calls,
-        tool_call_id=new.tool_call_id,
-        parts=new.parts,
-        extra=new.extra,
-        state=new.state,
-    )
 
 
 def turn_of(found: Alignment) -> TurnRecord:
@@ -116,11 +104,12 @@ def test_of_two_reworded_replies_in_a_row_neither_is_taken_for_an_echo() -> None
     assert not found.sure
 
 
-def test_a_confirmed_reply_in_other_words_is_an_edit_and_not_guessed_at() -> None:
+def test_other_words_between_equal_neighbours_are_an_edit() -> None:
     found = align(
         stored("u:1", "a:2", "u:3?", "a:4?"), history("u:1", "a:two", "u:3", "a:4", "u:5")
     )
-    assert not found.sure
+    assert found.matched == (1, 2, 3, 4, None)
+    assert [(i, text.body) for i, text in turn_of(found).edits] == [(2, "two")]
 
 
 @pytest.mark.parametrize("marks", ["", "?"])
@@ -139,8 +128,8 @@ def test_an_empty_reply_can_be_asked_again_too() -> None:
     assert align(stored("u:1?", "a:?"), history("u:1")).kind == "reroll"
 
 
-def test_a_confirmed_reply_is_not_asked_again() -> None:
-    assert not align(stored("u:1", "a:2"), history("u:1")).sure
+def test_a_reply_that_was_kept_can_be_asked_again_too() -> None:
+    assert turn_of(align(stored("u:1", "a:2"), history("u:1"))).rerolls == 2
 
 
 def test_stored_words_that_wait_for_a_reply_get_one() -> None:
@@ -173,25 +162,285 @@ def test_two_shared_messages_before_a_long_unknown_story_are_too_little() -> Non
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("lines", "reason"),
     [
-        ("u:else",),
-        ("u:1", "a:2", "u:edited"),
-        ("u:1", "u:3", "a:4", "u:5"),
-        ("a:2", "u:1", "u:3"),
-        ("u:1", "a:2", "s:injected", "u:3", "a:4", "u:5"),
+        (("u:else",), NO_MATCH),
+        (("a:2", "u:1", "u:3"), TOO_LITTLE),
+        (("u:1", "a:2", "u:3", "u:more"), NOT_SETTLED),
+        (("u:1", "a:2", "u:3", "a:4", "u:one", "u:two"), NOT_SETTLED),
+        (("u:1", "a:2", "u:3", "a:4", "a:injected", "u:5"), NOT_SETTLED),
+        (("u:1", "a:2", "u:3", "a:4"), ASKS_NOTHING),
+        (("u:1", "a:2", "u:3", "a:prefill"), VERSION),
     ],
 )
-def test_anything_else_is_unsure(lines: tuple[str, ...]) -> None:
+def test_what_can_be_read_in_two_ways_is_not_read(lines: tuple[str, ...], reason: str) -> None:
     found = align(stored("u:1", "a:2", "u:3?", "a:4?"), history(*lines))
-    assert (found.kind, found.turn) == ("unsure", None)
-    assert found.matched == (None,) * len(lines)
-    assert found.reason
+    assert (found.kind, found.turn, found.reason) == ("unsure", None, reason)
+    assert found.confidence < 1
 
 
-@pytest.mark.parametrize("last", ["a:prefill", "s:post history"])
-def test_a_request_that_does_not_end_with_a_question_is_unsure(last: str) -> None:
-    assert not align([], history("u:1", last)).sure
+@dataclass(frozen=True)
+class Reading:
+    """What a request must be read as."""
+
+    kept: tuple[str, ...]
+    sent: tuple[str, ...]
+    new: tuple[str, ...]
+    changes: dict[str, object] = field(default_factory=dict[str, object])
+    hints: Hints = NOTHING_TOLD
+    kind: str = "append"
+
+
+PLAIN = ("u:1", "a:2", "u:3", "a:4", "u:5?", "a:6?")
+START = "s:[Start a new Chat]"
+READINGS = {
+    "instructions in front, inside and behind are never stored": Reading(
+        PLAIN,
+        ("s:card", START, "u:1", "a:2", "s:note", "u:3", "a:4", "u:5", "a:6", "u:7", "s:post"),
+        ("7",),
+    ),
+    "an injected user's or assistant's text between known neighbours": Reading(
+        PLAIN, ("u:1", "a:2", "u:inject", "u:3", "a:4", "u:5", "a:6", "u:7"), ("7",)
+    ),
+    "a beginning of the reply at the end": Reading(
+        PLAIN, ("u:1", "a:2", "u:3", "a:4", "u:5", "a:6", "u:7", "a:<thinking>", "s:post"), ("7",)
+    ),
+    "the placeholder that strict clients begin with": Reading(
+        PLAIN,
+        ("s:all", "u:[Start a new chat]", "u:1", "a:2", "u:3", "a:4", "u:5", "a:6", "u:7"),
+        ("7",),
+    ),
+    "missing between two is hidden": Reading(
+        PLAIN, ("u:1", "a:4", "u:5", "a:6", "u:7"), ("7",), {"hides": (2, 3)}
+    ),
+    "missing in front was cut off": Reading(PLAIN, ("a:4", "u:5", "a:6", "u:7"), ("7",)),
+    "the last turn deleted and another begun": Reading(
+        PLAIN, ("u:1", "a:2", "u:3", "a:4", "u:other"), ("other",), {"drops": (5, 6)}
+    ),
+    "two edits side by side": Reading(
+        PLAIN,
+        ("u:1", "a:two", "u:three", "a:4", "u:5", "a:6", "u:7"),
+        ("7",),
+        {"edits": (2, 3)},
+    ),
+    "a fork that the client names a turn": Reading(
+        ("u:1", "a:2", "u:3", "a:4", "u:5", "a:6", "u:7?", "a:8?"),
+        ("u:1", "a:2", "u:other"),
+        ("other",),
+        {"drops": (3, 4, 5, 6, 7, 8)},
+        Hints("normal"),
+    ),
+    "a fork that has gone on": Reading(
+        ("u:1", "a:2", "u:3", "a:4", "u:5", "a:6", "u:7?", "a:8?"),
+        ("u:1", "a:2", "u:other", "a:way", "u:on"),
+        ("other", "way", "on"),
+        {"drops": (3, 4, 5, 6, 7, 8)},
+    ),
+    "names in front": Reading(
+        PLAIN,
+        ("u:Al: 1", "a:Bo: 2", "u:Al: 3", "a:Bo: 4", "u:Al: 5", "a:Bo: 6", "u:Al: 7"),
+        ("7",),
+    ),
+    "neighbours of one role in one message": Reading(
+        ("u:1", "a:2", "a:3", "u:4", "u:5?", "a:6?"),
+        ("u:1", "a:2\n\n3", "u:4\n\n5", "a:6", "u:7"),
+        ("7",),
+    ),
+    "an instruction joined to what was said": Reading(
+        PLAIN, ("u:1", "a:2", "u:3\n\nnote", "a:4", "u:5", "a:6", "u:7"), ("7",)
+    ),
+    "thoughts that the client does not keep": Reading(
+        ("u:1", "a:<think>hm</think>two", "u:3?", "a:4?"),
+        ("u:1", "a:two", "u:3", "a:4", "u:5"),
+        ("5",),
+    ),
+    "the next member of a group": Reading(
+        ("u:hi?", "a:hello?"),
+        ("u:hi", "a:Bo: hello", "s:[Write the next reply only as Cy.]"),
+        (),
+    ),
+    "another reply, where the client says so": Reading(
+        PLAIN, ("u:1", "a:2", "u:3", "a:4", "u:5", "a:6"), (), hints=Hints("normal")
+    ),
+    "continue by its sentence": Reading(
+        PLAIN,
+        ("u:1", "a:2", "u:3", "a:4", "u:5", "s:post", "a:6", CONTINUE),
+        (),
+        {"grows": 6},
+        kind="continue",
+    ),
+    "continue by its name": Reading(
+        PLAIN,
+        ("u:1", "a:2", "u:3", "a:4", "u:5", "a:6", "s:go on"),
+        (),
+        {"grows": 6},
+        Hints("continue"),
+        kind="continue",
+    ),
+    "swipe with an instruction that came meanwhile": Reading(
+        PLAIN, ("u:1", "a:2", "u:3", "a:4", "s:lore", "u:5"), (), {"rerolls": 6}, kind="reroll"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", READINGS)
+def test_what_a_client_does_is_read_out_of_its_request(how: str) -> None:
+    case = READINGS[how]
+    found = align(stored(*case.kept), history(*case.sent), case.hints)
+    turn = turn_of(found)
+    assert (found.kind, found.confidence) == (case.kind, 1.0)
+    assert tuple(texts(turn.appends)) == case.new
+    changes = {
+        "edits": tuple(i for i, _ in turn.edits),
+        "hides": turn.hides,
+        "shows": turn.shows,
+        "drops": turn.drops,
+        "inserts": turn.inserts,
+        "rerolls": turn.rerolls,
+        "grows": turn.grows,
+    }
+    assert {what: ids for what, ids in changes.items() if ids} == case.changes
+    assert [i for i, text in turn.confirms if text is not None] in ([], [2])
+
+
+def test_what_is_hidden_and_sent_again_is_shown_again() -> None:
+    kept = [replace(m, hidden_by=CLIENT if m.id == 2 else None) for m in stored(*PLAIN)]
+    assert not turn_of(align(kept, history("u:1", "u:3", "a:4", "u:5", "a:6", "u:7"))).mends
+    again = turn_of(align(kept, history("u:1", "a:2", "u:3", "a:4", "u:5", "a:6", "u:7")))
+    assert (again.shows, again.hides) == ((2,), ())
+
+
+@pytest.mark.parametrize("kind", ["quiet", "impersonate"])
+def test_side_requests_are_left_alone(kind: str) -> None:
+    sent = history("u:1", "a:2", "u:3", "a:4", "u:5", "a:6", "u:7")
+    found = align(stored(*PLAIN), sent, Hints(kind))
+    assert (found.kind, found.sure) == ("side", False)
+
+
+def test_a_request_that_is_not_streamed_and_ends_with_something_unknown_is_a_side_request() -> None:
+    sent = [*history("u:1", "a:2", "u:3", "a:4", "u:5", "a:6", "u:7"), said("s:post")]
+    known = align(stored(*PLAIN), sent, Hints(stream=True)).habit
+    plain = Hints(stream=False)
+    assert align(stored(*PLAIN), sent, plain, known).sure
+    quiet = align(stored(*PLAIN), [*sent[:-1], said("s:Describe the weather.")], plain, known)
+    assert quiet.kind == "side"
+
+
+def test_two_things_in_a_row_are_believed_at_second_sight() -> None:
+    kept = stored("u:1", "a:2", "u:3?", "a:4?")
+    first = align(kept, history("u:1", "a:2", "u:3", "a:4", "u:5", "u:6"))
+    assert first.reason == NOT_SETTLED
+    more = history("u:1", "a:2", "u:3", "a:4", "u:5", "u:6", "a:7", "u:8")
+    second = align(kept, more, habit=first.habit)
+    assert texts(turn_of(second).appends) == ["5", "6", "7", "8"]
+
+
+def test_a_text_that_wanders_is_an_instruction() -> None:
+    kept = stored("u:1", "a:2", "u:3?", "a:4?")
+    first = align(kept, history("u:1", "a:2", "u:3", "a:4", "u:inject", "u:5"))
+    more = history("u:1", "a:2", "u:3", "a:4", "u:5", "a:6", "u:inject", "u:7")
+    second = align(kept, more, habit=first.habit)
+    assert texts(turn_of(second).appends) == ["5", "6", "7"]
+    assert second.places[6].part == "loose"
+
+
+def test_what_was_joined_to_a_question_is_known_when_the_question_comes_back_without() -> None:
+    first = align([], history("s:card", "a:hi", "u:one\n\nStay in character."))
+    assert texts(turn_of(first).appends) == ["hi", "one\n\nStay in character."]
+    kept = stored("a:hi", "u:one\n\nStay in character.?", "a:two?")
+    sent = history("s:card", "a:hi", "u:one", "a:two", "u:three\n\nStay in character.")
+    second = turn_of(align(kept, sent))
+    assert texts(second.appends) == ["three"]
+    assert {i: text.body for i, text in second.confirms if text is not None} == {2: "one"}
+
+
+def test_older_messages_are_revealed_at_second_sight() -> None:
+    kept = stored("u:5", "a:6", "u:7?", "a:8?")
+    first = align(kept, history("u:3", "a:4", "u:5", "a:6", "u:7", "a:8", "u:9"))
+    assert turn_of(first).inserts == ()
+    kept = stored("u:5", "a:6", "u:7", "a:8", "u:9?", "a:10?")
+    sent = history("u:3", "a:4", "u:5", "a:6", "u:7", "a:8", "u:9", "a:10", "u:11")
+    ((before, older),) = turn_of(align(kept, sent, habit=first.habit)).inserts
+    assert (before, texts(older)) == (5 - 4, ["3", "4"])
+
+
+def test_more_edits_than_a_user_makes_are_another_view_of_the_same() -> None:
+    kept = stored(*(f"{'ua'[i % 2]}:{i}" for i in range(14)), "u:x?", "a:y?")
+    sent = [f"{'ua'[i % 2]}:{i}" if i % 2 == 0 else f"a:[{i} in short]" for i in range(14)]
+    found = align(kept, history(*sent, "u:x", "a:y", "u:more"))
+    assert not turn_of(found).mends
+    assert found.matched == (*range(1, 17), None)
+
+
+def test_two_readings_are_decided_by_what_the_client_says() -> None:
+    kept = stored("u:1", "a:2", "u:嗯。", "a:嗯。", "u:嗯。?", "a:嗯。?")
+    sent = history("u:嗯。", "a:嗯。", "u:嗯。")
+    assert align(kept, sent, Hints("swipe")).kind == "reroll"
+    assert align(kept, sent, Hints("normal")).kind == "append"
+    habit = Habit(last_id=4)
+    assert align(kept, sent, Hints(last_id=4), habit).kind == "reroll"
+    assert align(kept, sent, Hints(last_id=6), habit).kind == "append"
+
+
+def test_a_request_with_the_clients_own_number_needs_no_second_sight() -> None:
+    kept = stored("u:1", "a:2", "u:3", "a:4?")
+    sent = history("u:1", "a:2", "u:3", "u:other")
+    assert not align(kept, sent, Hints("normal", last_id=2)).sure
+    assert turn_of(align(kept, sent, Hints("normal", last_id=3))).drops == (4,)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"type": "swipe", "last_id": "50"}, Hints("swipe", False, 50)),
+        ({"type": "{{lastGenerationType}}", "last_id": ""}, Hints("", False)),
+        ({"user": "Al", "group": "Bo, Cy"}, Hints("", False, names=frozenset({"Al", "Bo", "Cy"}))),
+        ({"type": 3, "last_id": None, "char": ["x"]}, Hints("", False, names=frozenset({"['x']"}))),
+    ],
+)
+def test_hints_are_read_as_clients_write_them(given: dict[str, object], read: Hints) -> None:
+    assert Hints.read(given) == read
+    assert Hints.read(given, "QUIET", stream=True).type == "quiet"
+
+
+def story(count: int, marks: str = "") -> list[str]:
+    return [f"{'ua'[i % 2]}:line {i} of the story{marks}" for i in range(count)]
+
+
+def same(count: int) -> list[str]:
+    return [f"{'ua'[i % 2]}:嗯。" for i in range(count)]
+
+
+@pytest.mark.parametrize("told", [story, same])
+@pytest.mark.parametrize("how", ["whole", "injected", "shortened", "other"])
+def test_twice_the_messages_are_twice_the_work(told: Callable[[int], list[str]], how: str) -> None:
+    def work(count: int) -> int:
+        kept, sent = stored(*told(count)), history(*told(count))
+        if how == "injected":
+            sent = [*sent[:-7], said("s:note"), *sent[-7:-3], said("u:injected"), *sent[-3:]]
+        elif how == "shortened":
+            sent = sent[count // 2 :]
+        elif how == "other":
+            sent = history(*story(count, " elsewhere"))
+        looks = CountedLooks()
+        sys.setprofile(looks)
+        try:
+            align(kept, [*sent, said("u:more")])
+        finally:
+            sys.setprofile(None)
+        return looks.count
+
+    assert work(2_000) < 2.5 * work(1_000)
+
+
+class CountedLooks:
+    """Calls, as a measure of work that no other load on the machine changes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, *_: object) -> None:
+        self.count += 1
 
 
 def test_no_history_is_unsure() -> None:
@@ -207,7 +456,7 @@ def test_a_tool_result_continues_the_call() -> None:
 def test_a_call_under_another_id_is_not_the_same_call() -> None:
     other = parse({"role": "assistant", "content": "", "tool_calls": [{**CALL, "id": "c2"}]})
     found = align(stored("u:1?", "a!:?"), [said("u:1"), other, said("t:found")])
-    assert not found.sure
+    assert (found.matched, turn_of(found).drops) == ((1, None, None), (2,))
 
 
 def test_another_image_with_the_same_name_is_another_message() -> None:
@@ -236,50 +485,9 @@ def test_two_possible_readings_are_not_decided() -> None:
     assert (found.sure, found.reason) == (False, TWO_READINGS)
 
 
-def test_a_text_that_only_repeats_itself_is_read_with_bounded_effort(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compared = 0
-    same = align_module._same
-
-    def counted(m: Message, new: NewMessage) -> bool:
-        nonlocal compared
-        compared += 1
-        return same(m, new)
-
-    monkeypatch.setattr(align_module, "_same", counted)
-    kept = stored(*(f"{'ua'[i % 2]}:嗯。" for i in range(1_200)), "u:x", "a:y")
-    lines = [f"{'ua'[i % 2]}:嗯。" for i in range(1_000)]
-    assert not align(kept, history(*lines, "u:x", "a:z", "u:more")).sure
-    assert compared < 40 * (len(kept) + len(lines))
-
-
 # A client that keeps its own log, shows a window of it, and cleans what it was told.
 
 WORDS = st.sampled_from(["嗯。", "好", "ok", "", "go on", "go  on", "\u00e9", "e\u0301"])
-
-
-@dataclass
-class Shelf:
-    """The store, as `record_turn` is meant to work."""
-
-    messages: list[Message] = field(default_factory=list[Message])
-
-    def record(self, turn: TurnRecord, reply: NewMessage) -> None:
-        by_id = {m.id: i for i, m in enumerate(self.messages)}
-        for number, text in turn.confirms:
-            old = self.messages[by_id[number]]
-            new = old if text is None else _message(number, text)
-            self.messages[by_id[number]] = replace(new, state=State.CONFIRMED)
-        if turn.rerolls is not None:
-            reply = replace(reply, state=State.CANDIDATE)
-            self.messages[by_id[turn.rerolls]] = _message(turn.rerolls, reply)
-            return
-        for new in (*turn.appends, replace(reply, state=State.CANDIDATE)):
-            self.messages.append(_message(len(self.messages) + 1, new))
-
-    def lines(self) -> list[tuple[str, str]]:
-        return [(m.role, m.body) for m in self.messages]
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ async def test_a_turn_is_a_candidate_until_the_client_shows_it_again(door: Door)
 
 STRANGE: list[tuple[object, str]] = [
     ([{"role": "user", "content": "another story"}], "does not continue"),
-    ([{"role": "user", "content": "one"}, {"role": "assistant", "content": "x"}], "neither"),
+    ([{"role": "user", "content": "one"}, {"role": "assistant", "content": "x"}], "the beginning"),
     ([{"role": "system", "content": "only this"}], "no conversation"),
     ([{"role": "function", "name": "f", "content": "x"}], "function"),
     (["not an object"], "not an object"),

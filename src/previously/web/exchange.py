@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from starlette.requests import Request
 
+from previously.align import Hints
 from previously.web import marks
 from previously.web.outgoing import Outgoing, Raw
 from previously.web.routing import Target
@@ -34,6 +35,12 @@ class Exchange:
     def streams(self) -> bool:
         return self.fields.get("stream") is True
 
+    @property
+    def hints(self) -> Hints:
+        """What the client says of its own request."""
+        kind = self.request.headers.get("x-previously-type", "")
+        return Hints.read(self.ours or {}, kind, self.streams)
+
     def body(self, outgoing: Outgoing) -> bytes:
         """What is sent: the very bytes that came, if nothing in them has to change."""
         fields = dict(self.fields)
@@ -54,7 +61,7 @@ class Exchange:
         if marks.has_marks(self.raw):
             return outgoing.messages
         blocks = outgoing.prompt.trace.blocks
-        at = marks.places(len(outgoing.head), blocks)
+        at = outgoing.layout.moved(marks.places(len(outgoing.head), blocks), blocks)
         return marks.marked(outgoing.rendered(blocks), at, profile.cache_marks)
 
 

@@ -14,6 +14,7 @@ from previously.errors import BadInput, StaleDraft
 from previously.model import ChatRef, Message, NewMessage, Prompt, State, TurnRecord
 from previously.service import Service
 from previously.text.wire import tokens_of
+from previously.web.layout import Layout
 from previously.web.outgoing import ROOM, Outgoing, Room, Turn
 from previously.web.turns import RECORD_TRIES, Conversation, as_pending
 
@@ -53,8 +54,7 @@ class Managed:
             prompt_tokens=prompt.tokens,
             client_tokens=head_tokens + sum(m.tokens for m in pending),
             prompt=prompt,
-            head=talk.raw_head,
-            own=own,
+            layout=Layout(head=talk.raw_head, own=own),
         )
         return replace(made, messages=made.rendered(prompt.trace.blocks))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from previously.align import NOTHING_TOLD, Hints
 from previously.model import Block, ChatRef, NewMessage, Prompt, TurnRecord
 from previously.service import AtMost
+from previously.web.layout import NO_LAYOUT, Layout
 from previously.web.upstream import Header
 
 TRACE_CHARS_MAX = 300
@@ -45,6 +47,7 @@ class Turn:
     history: tuple[NewMessage, ...]
     record: TurnRecord
     managed: bool = False  # the client sends only what is new
+    hints: Hints = NOTHING_TOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,7 @@ class Outgoing:
     prompt_tokens: int | None = None
     client_tokens: int | None = None
     prompt: Prompt | None = None
-    head: Sequence[Raw] = ()  # the client's own instructions, in front of the prompt
-    own: Mapping[int, Raw] = field(default_factory=dict[int, Raw])  # the client's own objects
+    layout: Layout = NO_LAYOUT  # the client's own messages around the prompt's
 
     @staticmethod
     def unchanged(reason: str) -> Outgoing:
@@ -76,12 +78,10 @@ class Outgoing:
         return [(k.encode(), str(v).encode()) for k, v in told.items() if v is not None]
 
     def rendered(self, blocks: Iterable[Block]) -> list[Raw]:
-        """These blocks behind the head, with the client's own object where it sent one itself."""
-        return [*self.head, *(own_or_wire(block, self.own) for block in blocks)]
+        """These blocks in the client's frame, with its own object where it sent one itself."""
+        return self.layout.rendered(blocks)
 
-
-def own_or_wire(block: Block, own: Mapping[int, Raw]) -> Raw:
-    """A message as the client wrote it, so that fields we do not know survive; else as stored."""
-    if len(block.sources) == 1 and not block.sources[0].is_summary:
-        return own.get(block.sources[0].id) or dict(block.wire)
-    return dict(block.wire)
+    @property
+    def head(self) -> Sequence[Raw]:
+        """The client's own instructions, in front of the prompt."""
+        return self.layout.head

@@ -134,9 +134,10 @@ class Proxy:
     async def _prepared(self, exchange: Exchange, room: Room) -> Outgoing:
         assert exchange.name is not None
         assert exchange.messages is not None
-        managed = (exchange.ours or {}).get("managed") is True
-        way = self._managed if managed else self._turns
-        work = way.prepare(exchange.name, exchange.messages, room)
+        if (exchange.ours or {}).get("managed") is True:
+            work = self._managed.prepare(exchange.name, exchange.messages, room)
+        else:
+            work = self._turns.prepare(exchange.name, exchange.messages, room, exchange.hints)
         return await self._safely(work, Outgoing.unchanged(FAILED))
 
     async def _safely(self, work: Awaitable[T], otherwise: T, more_s: float = 0.0) -> T:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import operator
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from previously.align import Alignment, align
+from previously.align import NOTHING_KNOWN, NOTHING_TOLD, Alignment, Habit, Hints, Place, align
+from previously.align import READ_MORE as READ_MORE
 from previously.errors import BadInput, ChatNotFound, StaleDraft
 from previously.model import (
     BIRTH_MASK,
@@ -29,14 +31,26 @@ from previously.model import (
 )
 from previously.service import Glance, Service
 from previously.text.wire import parse, tokens_of
-from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn, own_or_wire
+from previously.web.layout import laid_out
+from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn
 
 log = logging.getLogger(__name__)
 
 RECORD_TRIES = 8  # turns of one chat that may be recorded while this one waits
 HEADS_COUNTED_MAX = 256
 REFS_KNOWN_MAX = 1_024
-READ_MORE = 2  # messages beyond the client's history that tell a whole chat from a part
+HABITS_KNOWN_MAX = 1_024
+LOOK_FURTHER = 4  # times as many messages, where the newest ones make no reading certain
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A client's messages, with what it says of them."""
+
+    name: str
+    raw: list[Raw]
+    said: tuple[NewMessage, ...]
+    hints: Hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,52 +78,104 @@ class Turns:
         self._budget_tokens = budget_tokens
         self._heads: OrderedDict[bytes, int] = OrderedDict()
         self._refs: OrderedDict[str, ChatRef] = OrderedDict()
+        self._habits: OrderedDict[str, Habit] = OrderedDict()
 
-    async def prepare(self, name: str, messages: list[Any], room: Room = ROOM) -> Outgoing:
+    async def prepare(
+        self, name: str, messages: list[Any], room: Room = ROOM, hints: Hints = NOTHING_TOLD
+    ) -> Outgoing:
         """The request as the chat's memory would have it. A chat is made only for a sure one."""
         try:
             if not all(isinstance(m, dict) for m in messages):
                 return Outgoing.unchanged("a message is not an object")
-            talk = Conversation.read(messages)
+            request = Request(name, messages, tuple(map(parse, messages)), hints)
             for _ in range(RECORD_TRIES):
                 with contextlib.suppress(StaleDraft, ChatNotFound):
-                    return await self._prepared(name, talk, room)
+                    return await self._prepared(request, room)
                 self._refs.pop(name, None)
         except BadInput as error:
             return Outgoing.unchanged(str(error))
         return Outgoing.unchanged("other turns kept being recorded meanwhile")
 
-    async def _prepared(self, name: str, talk: Conversation, room: Room) -> Outgoing:
-        seen: Glance | None = None
-        stored: tuple[Message, ...] = ()
-        ref = await self._find(name)
-        if ref is not None:
-            budget = room.budget(self._budget_tokens)
-            seen = await self._service.glance(ref, budget, len(talk.history) + READ_MORE)
-            stored = seen.newest
-        found = align(stored, talk.history)
+    async def _prepared(self, request: Request, room: Room) -> Outgoing:
+        ref = await self._find(request.name)
+        seen, found = await self._read(ref, request, room)
+        note = ""
+        if ref is not None and found.turn is not None and found.turn.mends:
+            # The client's word on the past goes before the prompt that is made of it.
+            await self._service.store.record_turn(ref, found.turn.mending())
+            self._service.wake(ref)
+            note = f"{_mended(found.turn)}: "
+            seen, found = await self._read(ref, request, room)
+        self._note(request.name, found.habit)
         if found.turn is None:
-            self._refs.pop(name, None)  # it may be deleted, and another one have its name
-            return Outgoing.unchanged(found.reason)
+            self._refs.pop(request.name, None)  # it may be deleted, and another one have its name
+            return Outgoing.unchanged(note + found.reason)
         if ref is None:
-            ref = (await self._service.open_chat(name)).ref
-        pending = _pending(ref, stored, talk.history, found)
-        head_tokens = sum(self._head_tokens(said) for said in talk.head)
+            ref = (await self._service.open_chat(request.name)).ref
+        made = await self._outgoing(ref, request, found, seen, room)
+        return replace(made, trace=f"{made.trace}; {note}{found.reason}")
+
+    async def _read(
+        self, ref: ChatRef | None, request: Request, room: Room
+    ) -> tuple[Glance | None, Alignment]:
+        """One look at the chat and the reading over it; further back if that may help."""
+        habit = self._habits.get(request.name, NOTHING_KNOWN)
+        if ref is None:
+            return None, align((), request.said, request.hints, habit)
+        limit, budget = len(request.said) + READ_MORE, room.budget(self._budget_tokens)
+        seen = await self._service.glance(ref, budget, limit)
+        found = _aligned(seen.newest, limit, request, habit)
+        if found.short and found.kind == "unsure":
+            limit *= LOOK_FURTHER
+            seen = await self._service.glance(ref, budget, limit)
+            found = _aligned(seen.newest, limit, request, habit)
+        return seen, found
+
+    def _note(self, name: str, habit: Habit) -> None:
+        """Remember how this client is, while this process lives."""
+        self._habits.pop(name, None)
+        if len(self._habits) >= HABITS_KNOWN_MAX:
+            self._habits.popitem(last=False)
+        self._habits[name] = habit
+
+    async def _outgoing(
+        self,
+        ref: ChatRef,
+        request: Request,
+        found: Alignment,
+        seen: Glance | None,
+        room: Room,
+    ) -> Outgoing:
+        assert found.turn is not None
+        stored = seen.newest if seen is not None else ()
+        pending = as_pending(ref, stored, found.turn.appends)
+        told = list(zip(request.said, found.places, strict=True))
+        around = [said for said, place in told if place.part != "history"]
+        head_tokens = sum(map(self._tokens, around))
         prompt = await self._prompt(ref, found, head_tokens, pending, room, seen)
-        _check_still(prompt, found.turn, pending)
-        sizes = {m.id: m.tokens for m in (*stored, *pending)}
-        ids = _ids(found, pending)
-        own = dict(zip(ids, talk.raw_history, strict=True))
+        _check_still(prompt, stored, pending)
+        layout = laid_out(request.raw, found, [m.id for m in pending])
+        messages = layout.rendered(prompt.trace.blocks)
+        sizes = {m.id: m for m in stored}
+        history = (self._size(said, place, sizes) for said, place in told)
         return Outgoing(
             trace="; ".join([found.kind, f"fold {prompt.trace.fold.version}", *prompt.trace.notes]),
-            messages=_forwarded(talk, own, prompt),
-            turn=Turn(ref, talk.history, found.turn),
+            messages=None if _same_objects(messages, request.raw) else messages,
+            turn=Turn(ref, request.said, found.turn, hints=request.hints),
             prompt_tokens=prompt.tokens,
-            client_tokens=head_tokens + sum(sizes[i] for i in ids),
+            client_tokens=head_tokens + sum(history),
             prompt=prompt,
-            head=talk.raw_head,
-            own=own,
+            layout=layout,
         )
+
+    def _size(self, said: NewMessage, place: Place, stored: Mapping[int, Message]) -> int:
+        """What a message of the client's history weighs; what is stored was counted already."""
+        if place.part != "history":
+            return 0
+        known = stored.get(place.ids[0]) if place.ids else None
+        if known is not None and known.body == said.body and known.name == said.name:
+            return known.tokens
+        return self._tokens(said)
 
     async def _find(self, name: str) -> ChatRef | None:
         """The chat of that name, if it was made; looked up once, as long as it is there."""
@@ -147,7 +213,7 @@ class Turns:
             seen, head_tokens=head_tokens, pending=pending, preview=room.trial is not None
         )
 
-    def _head_tokens(self, said: NewMessage) -> int:
+    def _tokens(self, said: NewMessage) -> int:
         """A client repeats its head with every request: counted once, known by its hash."""
         known = said.hash
         tokens = self._heads.pop(known, None)
@@ -169,19 +235,12 @@ class Turns:
             try:
                 await store.record_turn(turn.ref, replace(record, reply=reply))
             except StaleDraft:
-                stored = await store.newest(turn.ref, len(turn.history) + READ_MORE)
-                record = align(stored, turn.history).turn
+                request = Request(turn.ref.name, [], turn.history, turn.hints)
+                record = (await self._read(turn.ref, request, ROOM))[1].turn
             else:
                 self._service.wake(turn.ref)
                 return
         raise StaleDraft("other turns kept being recorded meanwhile")
-
-
-def _pending(
-    ref: ChatRef, stored: Sequence[Message], history: Sequence[NewMessage], found: Alignment
-) -> list[Message]:
-    new = [said for said, known in zip(history, found.matched, strict=True) if known is None]
-    return as_pending(ref, stored, new)
 
 
 def as_pending(ref: ChatRef, stored: Sequence[Message], new: Sequence[NewMessage]) -> list[Message]:
@@ -210,26 +269,32 @@ def as_pending(ref: ChatRef, stored: Sequence[Message], new: Sequence[NewMessage
     ]
 
 
-def _ids(found: Alignment, pending: Sequence[Message]) -> list[int]:
-    """The key of each message of the client's history."""
-    new = iter(pending)
-    return [next(new).id if known is None else known for known in found.matched]
+def _aligned(stored: Sequence[Message], limit: int, request: Request, habit: Habit) -> Alignment:
+    return align(stored, request.said, request.hints, habit, complete=len(stored) < limit)
 
 
-def _forwarded(talk: Conversation, own: Mapping[int, Raw], prompt: Prompt) -> list[Raw] | None:
-    """The prompt, with the client's own object for every message that it sent; None if equal."""
-    shown = [own_or_wire(block, own) for block in prompt.trace.blocks]
-    unchanged = len(shown) == len(talk.raw_history) and all(
-        mine is theirs for mine, theirs in zip(shown, talk.raw_history, strict=True)
-    )
-    return None if unchanged else [*talk.raw_head, *shown]
+def _same_objects(mine: Sequence[Raw], theirs: Sequence[Raw]) -> bool:
+    return len(mine) == len(theirs) and all(map(operator.is_, mine, theirs))
 
 
-def _check_still(prompt: Prompt, turn: TurnRecord, pending: Sequence[Message]) -> None:
-    """`StaleDraft` if the prompt shows a message that was recorded after the alignment."""
-    seen = turn.after_id or 0
+def _mended(turn: TurnRecord) -> str:
+    """What a request has shown to have changed, for the trace."""
+    counts = {
+        "edited": len(turn.edits),
+        "hidden": len(turn.hides),
+        "shown again": len(turn.shows),
+        "gone": len(turn.drops),
+        "revealed": sum(len(new) for _, new in turn.inserts),
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def _check_still(prompt: Prompt, stored: Sequence[Message], pending: Sequence[Message]) -> None:
+    """`StaleDraft` if the prompt ends with a message that was recorded after the alignment."""
     ours = {m.id for m in pending}
-    for block in prompt.trace.blocks:
-        for item in block.sources:
-            if not item.is_summary and item.id > seen and item.id not in ours:
+    known = {m.id for m in stored}
+    for block in reversed(prompt.trace.blocks):
+        if block.place in ("tail", "pending") and block.sources[0].id not in ours:
+            if block.sources[0].id not in known:
                 raise StaleDraft("another turn was recorded meanwhile")
+            return

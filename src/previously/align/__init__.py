@@ -1,0 +1,41 @@
+"""A client's request laid over what is stored: what it repeats, what is new, what has changed.
+
+Sure or not at all: where two readings are possible, or none, nothing may be stored or replaced.
+Older messages that the client no longer sends were cut off by the client, never deleted.
+`normal` says when two messages are the same, `match` and `pieces` pair them, `scene` holds what is
+known of a request, `mend` reads its middle, `reading` its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from previously.align.hints import Habit as Habit
+from previously.align.hints import Hints as Hints
+from previously.align.reading import Alignment as Alignment
+from previously.align.reading import Place as Place
+from previously.align.reading import read
+from previously.align.scene import look
+from previously.model import Message, NewMessage
+
+READ_MORE = 16  # stored messages beyond a request's length: hidden ones, several in one
+NOTHING_KNOWN = Habit()
+NOTHING_TOLD = Hints()
+
+
+def align(
+    stored: Sequence[Message],
+    request: Sequence[NewMessage],
+    hints: Hints = NOTHING_TOLD,
+    habit: Habit = NOTHING_KNOWN,
+    *,
+    complete: bool | None = None,
+) -> Alignment:
+    """Read a whole request against the chat's newest messages, oldest first.
+
+    `complete` says whether `stored` is all there is; unless told, that is concluded from there
+    being fewer than `READ_MORE` beyond the request. What the `habit` holds only makes more certain.
+    """
+    if complete is None:
+        complete = len(stored) < len(request) + READ_MORE
+    return read(look(request, stored, habit, complete=complete), hints)

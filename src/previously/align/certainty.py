@@ -1,0 +1,102 @@
+"""How much has to be shared, and what may be believed, before a request is read as certain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+
+from previously.align import normal
+from previously.align.hints import Hints
+from previously.align.scene import Scene
+from previously.model import Message, NewMessage, State
+
+OVERLAP_MIN = 2  # messages in a row that a shortened history must share with what is stored
+NEAR_END = 6  # shared messages among which they stand: between others something may be hidden
+FORK_MAX = 4  # messages that may be gone from the end before anything else confirms it
+
+
+class Doubt(Exception):
+    """There is no one certain reading; the message says why."""
+
+
+def is_whole(scene: Scene) -> bool:
+    """Whether the request shows the chat from its first message on."""
+    if not scene.complete:
+        return False
+    first = next((j for j, m in enumerate(scene.stored) if m.shown and not m.pinned), -1)
+    return first in scene.told
+
+
+def is_solid(scene: Scene) -> bool:
+    """Whether enough is shared: all from the start, or several messages in a row near the end."""
+    return is_whole(scene) or _has_run(scene, NEAR_END)
+
+
+def _has_run(scene: Scene, last: int) -> bool:
+    """Whether several messages in a row are shared, among so many of the last that are."""
+    rank = {j: k for k, j in enumerate(j for j, m in enumerate(scene.stored) if m.shown)}
+    return any(
+        rank.get(d, -1) - rank.get(b, -9) == 1 and not scene.unknown(a + 1, c)
+        for (a, b), (c, d) in pairwise(scene.pairs[-last:])
+    )
+
+
+def may_fork(scene: Scene, hints: Hints, gone: Sequence[Message], *, kept: bool) -> bool:
+    """A few messages less, from this client's own last turn back, are what a user deletes. More are
+    believed once the story went on without them, or if the client says that this is a turn."""
+    few = len(gone) <= FORK_MAX and gone[-1].state == State.CANDIDATE
+    return few or ((kept or hints.tells) and _has_run(scene, OVERLAP_MIN))
+
+
+def are_said(scene: Scene, hints: Hints, last: int, news: Sequence[int]) -> bool:
+    """Whether what is new after a piece was said by somebody: it takes turns, or stays put."""
+    if _counts_all(scene, hints, news):
+        return True
+    before = scene.pieces[last].role if last >= 0 else ""
+    names = _names(scene, hints)
+    for role, found in groupby(news, lambda i: scene.pieces[i].role):
+        run = list(found)
+        alone = len(run) == 1 and role != before
+        before = role
+        if not alone and role != "tool" and not all(_is_said(scene, names, i) for i in run):
+            return _says_twice(scene)
+    return True
+
+
+def _is_said(scene: Scene, names: set[str], i: int) -> bool:
+    """Whether one of several messages in a row is certainly no instruction."""
+    piece = scene.pieces[i]
+    named = piece.role == "assistant" and _name(piece.said) in names
+    return named or piece.said.tool_calls is not None or scene.is_settled(i)
+
+
+def _counts_all(scene: Scene, hints: Hints, news: Sequence[int]) -> bool:
+    """Whether the client's own number of the newest message leaves no room for an instruction."""
+    if not is_whole(scene):
+        return False
+    if len(news) > 1 and not all(m.shown for m in scene.stored):
+        return False  # a client counts what is hidden, not what is deleted
+    said = [i for i in scene.history if i in scene.said or scene.is_unknown(i)]
+    return hints.last_id == sum(i <= news[-1] for i in said) - 1
+
+
+def _name(said: NewMessage) -> str:
+    return said.name or normal.prefix(said.body).rstrip(":")
+
+
+def _names(scene: Scene, hints: Hints) -> set[str]:
+    """Of those who speak in this chat: named by the client, or seen in front of several texts."""
+    seen: dict[str, int] = {}
+    for i in scene.history:
+        if scene.pieces[i].role == "assistant":
+            name = _name(scene.pieces[i].said)
+            seen[name] = seen.get(name, 0) + 1
+    return {n for n, count in seen.items() if n and count > 1} | set(hints.names)
+
+
+def _says_twice(scene: Scene) -> bool:
+    """Whether this client's users mostly say several things in a row."""
+    roles = [scene.stored[j].role for j in sorted(scene.told)]
+    starts = [k for k, role in enumerate(roles) if role == "user" and roles[k - 1 : k] != ["user"]]
+    double = sum(roles[k + 1 : k + 2] == ["user"] for k in starts)
+    return double >= OVERLAP_MIN and 2 * double >= len(starts)

@@ -1,0 +1,61 @@
+"""What a client says of a request beside its messages, and what earlier requests have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+TYPES = frozenset({"normal", "swipe", "regenerate", "continue", "impersonate", "quiet"})
+ASIDE = frozenset({"impersonate", "quiet"})  # their answers never join the history
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """The request's own words about itself; all may be missing."""
+
+    type: str = ""
+    stream: bool | None = None
+    last_id: int | None = None  # the client's floor of the newest message
+    names: frozenset[str] = frozenset()
+
+    @staticmethod
+    def read(ours: Mapping[str, Any], type_header: str = "", stream: object = None) -> Hints:
+        """From the body's `previously` object, the header form of its type, and `stream`."""
+        kind = str(type_header or ours.get("type") or "").strip().lower()
+        last = str(ours.get("last_id", "")).strip()
+        named = (str(ours.get(field) or "") for field in ("user", "char", "group"))
+        names = {name.strip() for one in named for name in one.split(",")}
+        return Hints(
+            type=kind if kind in TYPES else "",
+            stream=stream if isinstance(stream, bool) else False,
+            last_id=int(last) if last.isdecimal() and last.isascii() else None,
+            names=frozenset(names - {""}),
+        )
+
+    @property
+    def tells(self) -> bool:
+        """Whether the client says what kind of turn it asks for."""
+        return self.type in ("normal", "swipe", "regenerate")
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a text stood that no stored message says."""
+
+    after: bytes  # the last stored message before it
+    later: int  # how much was said after it
+    spoken: bool  # it may have been said by somebody: it is no instruction
+    order: int  # among what else stood there…
+    request: int  # …in that request
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """What earlier requests of a client have shown. It may be empty: then less is certain."""
+
+    spots: Mapping[bytes, Spot] = field(default_factory=dict[bytes, Spot])
+    floating: frozenset[bytes] = frozenset()  # texts that stood at more than one place: injected
+    requests: int = 0
+    streams: bool | None = None  # whether its turns are streamed
+    last_id: int | None = None  # of its last turn

@@ -1,0 +1,161 @@
+"""What has changed between messages that are still there: edited, hidden, shown again, revealed.
+
+Only what stands between two known messages, or is settled, is concluded from. Nothing is ever
+concluded to be deleted from the middle of a history: what is missing there is hidden.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
+
+from previously.align import normal
+from previously.align.pieces import Piece
+from previously.align.scene import Scene
+from previously.model import CLIENT, Message, NewMessage, State
+
+EDITS_MAX = 4  # more at once are not a user's: some script shows old messages in other words
+HIDES_MAX = 8  # a longer gap after a short beginning is what a client cut off
+STORY_MIN = 2
+
+MIXED = "a stretch of the history has changed in more ways than one"
+
+
+@dataclass
+class Mending:
+    """How the stored history has to change to be what the client shows."""
+
+    ids: dict[int, int] = field(default_factory=dict[int, int])  # piece → message that it shows
+    texts: dict[int, NewMessage] = field(default_factory=dict[int, NewMessage])  # of candidates
+    edits: dict[int, NewMessage] = field(default_factory=dict[int, NewMessage])
+    hides: list[int] = field(default_factory=list[int])
+    shows: list[int] = field(default_factory=list[int])
+    drops: list[int] = field(default_factory=list[int])
+    inserts: list[tuple[int, list[int]]] = field(default_factory=list[tuple[int, list[int]]])
+    doubt: str = ""  # why it is not certain
+
+    def take(self, scene: Scene, i: int, m: Message) -> None:
+        """The piece is this message, perhaps in other words."""
+        self.ids[i] = m.id
+        text = worded(scene, i, m)
+        if (text.body, text.tool_calls, text.parts) != (m.body, m.tool_calls, m.parts):
+            (self.texts if m.state == State.CANDIDATE else self.edits)[m.id] = text
+
+
+def mend(scene: Scene) -> Mending:
+    """Read everything up to the last message that both sides have."""
+    out = Mending()
+    for i, j in scene.pairs:
+        _same(scene, out, i, j)
+    for (i, j), (k, m) in pairwise(scene.pairs):
+        _gap(scene, out, scene.unknown(i + 1, k), (j + 1, m))
+    _front(scene, out)
+    if len(out.edits) > EDITS_MAX:
+        out.edits.clear()
+    return out
+
+
+def _same(scene: Scene, out: Mending, i: int, j: int) -> None:
+    piece, m = scene.pieces[i], scene.stored[j]
+    out.ids[i] = m.id
+    if m.hidden_by == CLIENT:
+        out.shows.append(m.id)
+    if m.state == State.CANDIDATE or not normal.same_name(m, piece.said):
+        out.take(scene, i, m)
+
+
+def _gap(scene: Scene, out: Mending, theirs: list[int], span: tuple[int, int]) -> None:
+    """What both sides have between two messages that are the same."""
+    ours = [m for m in scene.stored[span[0] : span[1]] if m.shown]
+    if not theirs:
+        if ours:
+            _missing(scene, out, ours, span[0])
+    elif not ours:
+        if all(map(scene.is_settled, theirs)):
+            out.inserts.append((scene.stored[span[1]].id, theirs))
+    elif any(map(scene.is_doubtful, theirs)):
+        out.doubt = MIXED
+    elif [scene.pieces[i].role for i in theirs] == [m.role for m in ours]:
+        for i, m in zip(theirs, ours, strict=True):
+            out.take(scene, i, m)
+    elif all(map(scene.is_settled, theirs)):
+        out.hides += [m.id for m in ours]
+        out.inserts.append((scene.stored[span[1]].id, theirs))
+    else:
+        out.doubt = MIXED
+
+
+def _missing(scene: Scene, out: Mending, ours: Sequence[Message], first: int) -> None:
+    """Messages that the client shows no longer, between two that it does."""
+    beginning = bisect_left(scene.pairs, first, key=itemgetter(1))
+    if len(ours) > max(HIDES_MAX, beginning):
+        return  # it keeps its first messages and cuts off what follows
+    elsewhere = {scene.mark(i): i for i in scene.spots}
+    for m in ours:
+        moved = elsewhere.get(normal.mark(m)) if elsewhere else None
+        if moved is None or scene.pieces[moved].role == "system":
+            out.hides.append(m.id)
+        elif m.state == State.CANDIDATE:
+            out.drops.append(m.id)  # it was an instruction, and taken for something said
+        elif scene.is_settled(moved):
+            out.hides.append(m.id)
+        else:
+            out.doubt = MIXED
+
+
+def _front(scene: Scene, out: Mending) -> None:
+    """Older messages than were ever sent: a client that shows more of its history than before."""
+    if not scene.pairs or not scene.complete:
+        return
+    first, j = scene.pairs[0]
+    theirs = scene.unknown(scene.start, first)
+    if any(m.shown and not m.pinned for m in scene.stored[:j]):
+        return
+    if _is_story(scene, theirs, before=j):
+        out.inserts.append((scene.stored[j].id, theirs))
+
+
+def _is_story(scene: Scene, theirs: Sequence[int], before: int) -> bool:
+    """Whether these belong to the history: they stay where they are, and take turns."""
+    roles = [scene.pieces[i].role for i in theirs] + [scene.stored[before].role]
+    alternate = all(a != b for a, b in pairwise(roles))
+    return len(theirs) >= STORY_MIN and alternate and all(map(scene.is_settled, theirs))
+
+
+def worded(scene: Scene, i: int, m: Message) -> NewMessage:
+    """A piece as this message's text, under the identity that the message has."""
+    said = scene.pieces[i].said
+    body = without_name(scene, scene.pieces[i])
+    if m.role == "user" and m.state == State.CANDIDATE:
+        body = _shared_start(m.body, body)
+    return NewMessage(
+        m.role,
+        body,
+        m.name,
+        tool_calls=said.tool_calls,
+        tool_call_id=m.tool_call_id,
+        parts=said.parts,
+        extra=said.extra,
+    )
+
+
+def _shared_start(ours: str, theirs: str) -> str:
+    """Where both end in paragraphs of their own, those were joined to the same words."""
+    mine, yours = normal.paragraphs(ours), normal.paragraphs(theirs)
+    shared = 0
+    while shared < min(len(mine), len(yours)) and mine[shared] == yours[shared]:
+        shared += 1
+    if 0 < shared < min(len(mine), len(yours)):
+        return normal.PARAGRAPH.join(mine[:shared])
+    return theirs
+
+
+def without_name(scene: Scene, piece: Piece) -> str:
+    """Its text; without the name in front, if this request puts one where none is stored."""
+    body = piece.said.body
+    if not normal.prefix(body) or piece.role not in scene.named:
+        return body
+    return body.lstrip()[len(normal.prefix(body)) :].lstrip()

@@ -1,0 +1,95 @@
+"""What a reader would call the same words: the form in which messages are compared.
+
+A client sends one message in several dresses: with a name in front, with other blanks, without
+the model's thoughts. None of that may make it another message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+from previously.model import Message, NewMessage, digest
+from previously.text.wire import attachments
+
+PARAGRAPH = "\n\n"  # what clients join neighbouring messages with
+SHARED_MIN = 12  # characters at the start that make two texts versions of one
+
+_NAME = re.compile(r"[^\s:][^\n:]{0,63}:\s+(?=\S)")
+_THOUGHT = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL)
+_THOUGHT_END = "</think>"  # some servers open the thought themselves
+
+Said = Message | NewMessage
+
+
+def plain(text: str) -> str:
+    """Composed letters, single blanks, none at the ends."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def prefix(text: str) -> str:
+    """The name in front, as `Name: `; empty if there is none."""
+    found = _NAME.match(text.lstrip())
+    return found.group().strip() if found else ""
+
+
+def bare(text: str) -> str:
+    """The words alone: no thoughts, no name in front."""
+    if "</" in text:
+        spoken = _THOUGHT.sub("", text).rpartition(_THOUGHT_END)[2]
+        text = spoken if spoken.strip() else text
+    text = text.strip()
+    name = _NAME.match(text)
+    return plain(text[name.end() :] if name else text)
+
+
+def raw_key(said: Said) -> tuple[object, ...]:
+    """Equal for messages that are the same letter by letter."""
+    return said.role, said.body, said.tool_calls, said.tool_call_id, said.parts
+
+
+def key(said: Said) -> str:
+    """Equal for messages that say the same."""
+    words = bare(said.body)
+    if said.parts is None and said.tool_calls is None and said.tool_call_id is None:
+        return f"{said.role}\0{words}"
+    calls = "\0".join(call_ids(said.tool_calls))
+    return f"{said.role}\0{words}\0{calls}\0{said.tool_call_id}\0{_attached(said.parts)}"
+
+
+def mark(said: Said) -> bytes:
+    """The key, short enough to be remembered; a system text keeps it when it is sent as another
+    role's."""
+    return digest(bare(said.body))
+
+
+def call_ids(tool_calls: str | None) -> tuple[str, ...]:
+    """The ids of the tool calls a message makes."""
+    return tuple(str(call.get("id", "")) for call in json.loads(tool_calls)) if tool_calls else ()
+
+
+def reworded(ours: Said, theirs: Said) -> bool:
+    """Whether one is plainly a version of the other: longer, shorter, cleaned or grown."""
+    a, b = bare(ours.body), bare(theirs.body)
+    if not a or not b or call_ids(ours.tool_calls) != call_ids(theirs.tool_calls):
+        return False
+    short, long = sorted((a, b), key=len)
+    return short in long if len(short) >= SHARED_MIN else long.startswith(short)
+
+
+def same_name(ours: Said, theirs: Said) -> bool:
+    """False for two texts that put different names in front of the same words."""
+    a, b = prefix(ours.body), prefix(theirs.body)
+    return not a or not b or plain(a) == plain(b)
+
+
+def paragraphs(text: str) -> list[str]:
+    """The parts that a client may have joined, blank ones left out."""
+    return [part for part in text.split(PARAGRAPH) if part.strip()]
+
+
+def _attached(parts: str | None) -> str:
+    """Two images have the same marker; only their data tells them apart."""
+    held = attachments(parts) if parts else []
+    return digest(json.dumps(held, sort_keys=True)).hex() if held else ""

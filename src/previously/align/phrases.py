@@ -1,0 +1,36 @@
+"""Sentences that clients send by default to say where a history starts or what is asked.
+
+They are SillyTavern's documented defaults; a user may change or remove every one of them. Where
+one is there it makes a reading certain, where it is missing nothing is concluded from that.
+"""
+
+from __future__ import annotations
+
+from previously.align.normal import plain
+
+_STARTS = ("[start a new chat]", "[start a new group chat.", "[example chat]")
+_CONTINUES = "[continue your last message without repeating its original content"
+_CONTINUES_FROM = "[continue the following message."
+_IMPERSONATES = "[write your next reply from the point of view of"
+_NEXT_SPEAKER = "[write the next reply only as"
+
+
+def starts_history(text: str) -> bool:
+    """Whether the history starts after this text: its last line says so."""
+    last = plain(text.rstrip().rpartition("\n")[2]).lower()
+    return last.startswith(_STARTS)
+
+
+def asks_to_continue(text: str) -> bool:
+    """Whether the last reply is to grow."""
+    return plain(text).lower().startswith((_CONTINUES, _CONTINUES_FROM))
+
+
+def asks_to_impersonate(text: str) -> bool:
+    """Whether the reply will be the user's words, in the input box."""
+    return plain(text).lower().startswith(_IMPERSONATES)
+
+
+def asks_next_speaker(text: str) -> bool:
+    """Whether another member of a group is to speak."""
+    return plain(text).lower().startswith(_NEXT_SPEAKER)

@@ -1,0 +1,123 @@
+"""A request in pieces: one for each message, more for one that several were joined into.
+
+Clients join neighbours of one role, and what they inject between them, into one message. It comes
+apart where it holds a stored message whole; nothing else can say where one ended.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from previously.align import normal
+from previously.align.match import Pair, matched
+from previously.model import Message, NewMessage
+
+LIKELY_MAX = 8  # stored messages with the same first paragraph that are tried
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Something that one message of a request says."""
+
+    source: int  # which message
+    said: NewMessage
+    part: bool = False  # the message says more than this
+
+    @property
+    def role(self) -> str:
+        return self.said.role
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A request over what is stored."""
+
+    pieces: tuple[Piece, ...]
+    pairs: tuple[Pair, ...]  # piece and stored message that say the same, in order
+
+
+def lay(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
+    """The same letter by letter first; what is left by what it says."""
+    ours = [normal.raw_key(m) for m in stored]
+    exact = matched([normal.raw_key(one) for one in request], ours)
+    if len(exact) == len(request):
+        return Laid(tuple(Piece(i, one) for i, one in enumerate(request)), tuple(exact))
+    pieces, fixed = _parted(request, stored, dict(exact))
+    taken = {j for _, j in fixed}
+    held = {i for i, _ in fixed}
+    theirs = [("", i) if i in held else normal.key(p.said) for i, p in enumerate(pieces)]
+    mine = [("", -1) if j in taken else normal.key(m) for j, m in enumerate(stored)]
+    return Laid(tuple(pieces), tuple(matched(theirs, mine, fixed)))
+
+
+def _parted(
+    request: Sequence[NewMessage], stored: Sequence[Message], exact: Mapping[int, int]
+) -> tuple[list[Piece], list[Pair]]:
+    """The pieces, and which of them are paired already."""
+    begins = _beginnings(stored, set(exact.values()))
+    pieces: list[Piece] = []
+    fixed: list[Pair] = []
+    for i, said in enumerate(request):
+        if i in exact:
+            fixed.append((len(pieces), exact[i]))
+            pieces.append(Piece(i, said))
+        else:
+            pieces += _apart(i, said, begins)
+    return pieces, fixed
+
+
+_Begins = Mapping[tuple[str, str], Sequence[tuple[str, ...]]]
+
+
+def _beginnings(stored: Sequence[Message], taken: set[int]) -> _Begins:
+    """Role and first paragraph → the paragraphs of the messages that begin so."""
+    begins: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
+    for j, m in enumerate(stored):
+        if j not in taken and m.parts is None and m.tool_calls is None:
+            told = tuple(_words(normal.paragraphs(m.body)))
+            if told and told[0]:
+                begins[m.role, told[0]].append(told)
+    return begins
+
+
+def _words(parts: Sequence[str]) -> list[str]:
+    """Paragraphs as they are compared: only the first can have a name in front."""
+    return [normal.bare(part) if i == 0 else normal.plain(part) for i, part in enumerate(parts)]
+
+
+def _apart(source: int, said: NewMessage, begins: _Begins) -> list[Piece]:
+    whole = [Piece(source, said)]
+    if normal.PARAGRAPH not in said.body or said.parts is not None or said.tool_calls is not None:
+        return whole
+    parts = normal.paragraphs(said.body)
+    cuts = _cuts(said.role, parts, begins)
+    if len(cuts) < 2:
+        return whole
+    ends = [*cuts[1:], len(parts)]
+    texts = [normal.PARAGRAPH.join(parts[a:b]) for a, b in zip(cuts, ends, strict=True)]
+    return [Piece(source, replace(said, body=text), part=True) for text in texts]
+
+
+def _cuts(role: str, parts: Sequence[str], begins: _Begins) -> list[int]:
+    """Where pieces start: a stored message, or what stands between two of them."""
+    cuts: list[int] = [0]
+    at = 0
+    while at < len(parts):
+        size = _length_at(role, parts, at, begins)
+        if size:
+            cuts += [at, at + size]
+        at += size or 1
+    return sorted({cut for cut in cuts if cut < len(parts)})
+
+
+def _length_at(role: str, parts: Sequence[str], at: int, begins: _Begins) -> int:
+    """Paragraphs of the longest stored message that begins here; 0 if none does."""
+    likely = begins.get((role, normal.bare(parts[at])), ())[:LIKELY_MAX]
+    best = 0
+    for told in likely:
+        here = _words(parts[at : at + len(told)])
+        if len(told) > best and tuple(here) == told:
+            best = len(told)
+    return best

@@ -1,0 +1,212 @@
+"""What a request means: which turn it asks for, and what it shows to have changed before that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from previously.align import normal, phrases
+from previously.align.certainty import Doubt
+from previously.align.ending import Ending, Kind, ending
+from previously.align.hints import ASIDE, Habit, Hints
+from previously.align.match import Pair
+from previously.align.mend import Mending, mend, without_name
+from previously.align.scene import Scene
+from previously.model import NewMessage, State, TurnRecord
+
+Part = Literal["head", "history", "loose", "tail"]
+
+UNKNOWN_LAST = "a side request (not streamed, and an unknown instruction last)"
+TWO_READINGS = "the history can be read as a new turn and as the last one again"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What one message of a request is."""
+
+    part: Part
+    ids: tuple[int, ...] = ()  # the stored messages that it shows
+    new: tuple[int, ...] = ()  # which of the turn's appends it holds
+    stays: bool = False  # an instruction that is sent with every request, not a part of the story
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """What a request means for a chat, and why."""
+
+    kind: Kind
+    reason: str
+    confidence: float  # 1: certain. Less: the share of what was said that is known
+    places: tuple[Place, ...]
+    habit: Habit  # what is known of the client now
+    turn: TurnRecord | None = None  # what to record once the reply is there
+    short: bool = False  # older messages than were looked at might make it certain
+
+    @property
+    def sure(self) -> bool:
+        """Whether the request may be changed and recorded."""
+        return self.turn is not None
+
+    @property
+    def matched(self) -> tuple[int | None, ...]:
+        """For each message of the history the stored one it shows."""
+        return tuple(p.ids[0] if p.ids else None for p in self.places if p.part == "history")
+
+
+def read(scene: Scene, hints: Hints) -> Alignment:
+    """The one certain reading of a request, or why there is none."""
+    aside = _aside(scene, hints)
+    if aside:
+        return _unsure(scene, "side", aside)
+    try:
+        chosen = _chosen(scene, hints)
+        changes = mend(chosen)
+        end = ending(chosen, hints, changes)
+        if changes.doubt:
+            raise Doubt(changes.doubt)
+    except Doubt as doubt:
+        return _unsure(scene, "unsure", str(doubt))
+    return _sure(chosen, hints, changes, end)
+
+
+def _aside(scene: Scene, hints: Hints) -> str:
+    """Why this is no turn of the chat; empty if it may be one."""
+    if hints.type in ASIDE:
+        return f"a side request ({hints.type})"
+    last = scene.pieces[-1] if scene.pieces else None
+    if last is None or last.role != "system" or hints.type:
+        return ""
+    if phrases.asks_to_impersonate(last.said.body):
+        return "a side request (impersonate)"
+    quiet = hints.stream is False and scene.habit.streams is True
+    known = scene.mark(len(scene.pieces) - 1) in {*scene.habit.spots, *scene.habit.floating}
+    return (
+        "a side request (not streamed, an unknown instruction last)" if quiet and not known else ""
+    )
+
+
+# The last turn again, or a new one with the same words
+
+
+def _chosen(scene: Scene, hints: Hints) -> Scene:
+    """The scene; where two readings fit, with the pairs of the one that the hints decide for."""
+    again, new = _two_readings(scene)
+    if not again:
+        return scene
+    same = hints.last_id == scene.habit.last_id
+    if hints.type in ("swipe", "regenerate"):
+        same = True
+    elif hints.type == "normal":
+        same = False
+    elif hints.last_id is None or scene.habit.last_id is None:
+        raise Doubt(TWO_READINGS)
+    return replace(scene, pairs=tuple(again if same else new))
+
+
+def _two_readings(scene: Scene) -> tuple[list[Pair], list[Pair]]:
+    """The pairs of both: the last turn again, and a new one. Empty if only one fits."""
+    asked = [i for i in scene.history if i in scene.said or scene.is_unknown(i)]
+    while asked and scene.pieces[asked[-1]].role == "assistant" and asked[-1] not in scene.said:
+        asked.pop()
+    ours = [j for j, m in enumerate(scene.stored) if m.shown]
+    if len(asked) < 2 or len(ours) < 3 or scene.stored[ours[-1]].role != "assistant":
+        return [], []
+    again, new = _run(scene, asked, ours[:-1]), _run(scene, asked[:-1], ours)
+    if len(again) < len(asked) or len(new) < len(asked) - 1:
+        return [], []
+    return again, new
+
+
+def _run(scene: Scene, theirs: Sequence[int], ours: Sequence[int]) -> list[Pair]:
+    """The pairs that are equal one after the other from the end."""
+    run: list[Pair] = []
+    for i, j in zip(reversed(theirs), reversed(ours), strict=False):
+        if normal.key(scene.pieces[i].said) != normal.key(scene.stored[j]):
+            break
+        run.append((i, j))
+    return run[::-1]
+
+
+def _sure(scene: Scene, hints: Hints, changes: Mending, end: Ending) -> Alignment:
+    last = scene.stored[-1] if scene.stored else None
+    turn = TurnRecord(
+        after_id=last.id if last else None,
+        after_hash=last.hash if last else None,
+        confirms=_confirms(scene, changes, end),
+        appends=_appends(scene, end.news),
+        reply=None,
+        rerolls=end.rerolls,
+        grows=end.grows,
+        edits=tuple(changes.edits.items()),
+        hides=tuple(changes.hides),
+        shows=tuple(changes.shows),
+        drops=tuple(changes.drops),
+        inserts=tuple(
+            (before, tuple(_as_said(scene, i) for i in new)) for before, new in changes.inserts
+        ),
+    )
+    habit = scene.remembered({*changes.ids, *end.news})
+    habit = replace(habit, streams=hints.stream, last_id=hints.last_id)
+    places = _places(scene, changes, end.news)
+    return Alignment(end.kind, end.reason, 1.0, places, habit, turn)
+
+
+def _unsure(scene: Scene, kind: Kind, reason: str) -> Alignment:
+    spoken = [i for i in scene.history if i in scene.said or scene.is_unknown(i)]
+    known = sum(i in scene.said for i in spoken)
+    share = min(known / len(spoken), 0.99) if spoken else 0.0
+    places = tuple(Place("history") for _ in range(scene.messages))
+    habit = scene.habit if kind == "side" else scene.remembered(set())
+    return Alignment(kind, reason, share, places, habit, short=not scene.complete)
+
+
+def _confirms(
+    scene: Scene, changes: Mending, end: Ending
+) -> tuple[tuple[int, NewMessage | None], ...]:
+    """What stands before a reply that the client shows is kept by it, also what it cut off."""
+    shown = set(changes.ids.values())
+    taken = {*changes.drops, *changes.hides, end.rerolls, end.grows}
+    echoed = [
+        j for j, m in enumerate(scene.stored) if m.role == "assistant" and m.id in shown - taken
+    ]
+    before = scene.stored[: max(echoed, default=-1) + 1]
+    kept = [m for m in before if m.state == State.CANDIDATE and m.id not in taken]
+    later = [m for m in scene.stored[len(before) :] if m.id in changes.texts]
+    return tuple((m.id, changes.texts.get(m.id)) for m in (*kept, *later))
+
+
+def _appends(scene: Scene, news: Sequence[int]) -> tuple[NewMessage, ...]:
+    """Before a reply that the client sends back everything is kept; the rest is yet to be seen."""
+    said = [_as_said(scene, i) for i in news]
+    pending = len(said)
+    while pending and (said[pending - 1].role != "assistant" or said[pending - 1].tool_calls):
+        pending -= 1
+    return tuple(
+        replace(one, state=State.CONFIRMED if k < pending else State.CANDIDATE)
+        for k, one in enumerate(said)
+    )
+
+
+def _as_said(scene: Scene, i: int) -> NewMessage:
+    piece = scene.pieces[i]
+    body = without_name(scene, piece)
+    return piece.said if body == piece.said.body else replace(piece.said, body=body)
+
+
+def _places(scene: Scene, changes: Mending, news: Sequence[int]) -> tuple[Place, ...]:
+    ids: dict[int, list[int]] = {}
+    new: dict[int, list[int]] = {}
+    for i, message_id in changes.ids.items():
+        ids.setdefault(scene.pieces[i].source, []).append(message_id)
+    for k, i in enumerate(news):
+        new.setdefault(scene.pieces[i].source, []).append(k)
+    spoken = [*ids, *new]
+    first, last = min(spoken, default=0), max(spoken, default=-1)
+    stays = {scene.pieces[i].source for i in scene.floating}
+    return tuple(
+        Place("history", tuple(ids.get(i, ())), tuple(new.get(i, ())))
+        if i in ids or i in new
+        else Place("head" if i < first else "tail" if i > last else "loose", stays=i in stays)
+        for i in range(scene.messages)
+    )

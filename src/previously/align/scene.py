@@ -1,0 +1,237 @@
+"""All that a reading needs to know of a request: its pieces, and for each what may be said of it.
+
+A piece is *said* (a stored message says the same), *loose* (an instruction, or a text that was
+seen to wander: never stored), or *unknown*. An unknown one is *settled* when an earlier request
+had it at the same place and the history has gone on since.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from previously.align import normal
+from previously.align.hints import Habit, Spot
+from previously.align.match import Pair
+from previously.align.phrases import starts_history
+from previously.align.pieces import Piece, lay
+from previously.model import Message, NewMessage, State
+
+SPOTS_MAX = 128  # texts remembered of a chat
+LAST_TURN = 4  # messages among which a question stands that was not seen again yet
+START = b""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A request over what is stored, before anything is concluded."""
+
+    stored: Sequence[Message]
+    complete: bool  # `stored` is all there is
+    messages: int  # in the request
+    pieces: tuple[Piece, ...]
+    pairs: tuple[Pair, ...]  # of the history; piece and stored message, in order
+    start: int  # the first piece that can be history
+    habit: Habit
+    _marks: dict[int, bytes] = field(default_factory=dict[int, bytes], compare=False)
+
+    @cached_property
+    def said(self) -> dict[int, int]:
+        """Piece → stored message."""
+        return dict(self.pairs)
+
+    @cached_property
+    def told(self) -> set[int]:
+        """The stored messages that the request shows."""
+        return {j for _, j in self.pairs}
+
+    def mark(self, i: int) -> bytes:
+        """What a piece is remembered by."""
+        if i not in self._marks:
+            self._marks[i] = normal.mark(self.pieces[i].said) if i >= 0 else START
+        return self._marks[i]
+
+    @cached_property
+    def history(self) -> tuple[int, ...]:
+        """The pieces that can be history."""
+        first = (i for i in self.said if i < self.start)
+        return (*first, *range(self.start, len(self.pieces)))
+
+    @cached_property
+    def spots(self) -> dict[int, Spot]:
+        """Where every piece stands that no stored message says."""
+        spots: dict[int, Spot] = {}
+        before = -1
+        later = sum(1 for i in self.history if self.pieces[i].role != "system")
+        for i in self.history:
+            spoken = self.pieces[i].role != "system"
+            later -= spoken
+            if i in self.said:
+                before = i
+            else:
+                spots[i] = Spot(self.mark(before), later, spoken, i, self.habit.requests)
+        return spots
+
+    @cached_property
+    def _went_on(self) -> bool:
+        """Whether more is said now after something that was in doubt before."""
+        old = self.habit.spots
+        marks = ((self.mark(i), spot) for i, spot in self.spots.items())
+        return any(m in old and spot.later > old[m].later for m, spot in marks)
+
+    def _wanders(self, i: int, spot: Spot) -> bool:
+        """Whether it is known to be injected, or was seen elsewhere before."""
+        mark = self.mark(i)
+        old = self.habit.spots.get(mark)
+        known = mark in self.habit.floating
+        if not known and (old is None or not spot.spoken):
+            return False
+        if mark in self._said_marks:
+            return False  # somebody says again what is stored by now
+        return known or (old is not None and self._has_moved(i, old, spot))
+
+    def _has_moved(self, i: int, old: Spot, spot: Spot) -> bool:
+        """Whether it stood behind another message that is still there, before one that it follows
+        now, or as far from the end although the history has gone on."""
+        if self._spot_marks[self.mark(i)] > 1:
+            return False  # of two that say the same nobody knows which one was seen
+        if old.after != spot.after:
+            return old.after == START or old.after in self._said_marks
+        passed = (self.habit.spots.get(self.mark(k)) for k in self.spots if k < i)
+        if any(o and o.request == old.request and o.order > old.order for o in passed):
+            return True
+        return old.later == spot.later and self._went_on
+
+    @cached_property
+    def _said_marks(self) -> set[bytes]:
+        return {self.mark(i) for i in self.said}
+
+    @cached_property
+    def _spot_marks(self) -> Counter[bytes]:
+        return Counter(self.mark(i) for i in self.spots)
+
+    @cached_property
+    def named(self) -> set[str]:
+        """The roles before whose texts this request puts a name, where none is stored."""
+        kept = ((i, self.stored[j]) for i, j in self.pairs)
+        return {
+            m.role
+            for i, m in kept
+            if m.state == State.CONFIRMED
+            and not normal.prefix(m.body)
+            and normal.prefix(self.pieces[i].said.body)
+        }
+
+    @cached_property
+    def floating(self) -> set[int]:
+        """Pieces that wander."""
+        return {i for i, spot in self.spots.items() if self._wanders(i, spot)}
+
+    def is_unknown(self, i: int) -> bool:
+        """Whether it may be something said that is not stored."""
+        return i in self.spots and self.pieces[i].role != "system" and i not in self.floating
+
+    def is_settled(self, i: int) -> bool:
+        """Whether an earlier request had it at the same place, before the history went on."""
+        spot = self.spots[i]
+        old = self.habit.spots.get(self.mark(i))
+        return old is not None and old.after == spot.after and spot.later > old.later
+
+    def is_doubtful(self, i: int) -> bool:
+        """Whether an earlier request had it, and nothing has shown since what it is."""
+        return self.mark(i) in self.habit.spots and not self.is_settled(i)
+
+    def unknown(self, first: int, last: int) -> list[int]:
+        """The unknown pieces from one to before another."""
+        return [i for i in range(max(first, self.start), last) if self.is_unknown(i)]
+
+    def remembered(self, stored: set[int]) -> Habit:
+        """The habit after this request, of whose pieces these are stored now."""
+        seen = {self.mark(i): spot for i, spot in self.spots.items()}
+        kept = {self.mark(i) for i in (*stored, *self._spoken_again())}
+        wandered = {self.mark(i) for i in self.floating}
+        spots = {m: s for m, s in {**self.habit.spots, **seen}.items() if m not in kept}
+        floating = (self.habit.floating | wandered) - kept
+        return replace(
+            self.habit,
+            requests=self.habit.requests + 1,
+            spots=dict(list(spots.items())[-SPOTS_MAX:]),
+            floating=frozenset(sorted(floating)[:SPOTS_MAX]),
+        )
+
+    def _spoken_again(self) -> list[int]:
+        """Pieces that are stored by now: no longer in doubt."""
+        doubted = {m for m, spot in self.habit.spots.items() if spot.spoken}
+        doubted |= self.habit.floating
+        return [i for i in self.said if self.mark(i) in doubted] if doubted else []
+
+
+def look(
+    request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit, *, complete: bool
+) -> Scene:
+    """Lay the request over what is stored and find where its history starts."""
+    laid = lay(request, stored)
+    first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
+    lead = _lead(request, first)
+    start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
+    said = dict(laid.pairs)
+    habit = _learned(laid.pieces, said, stored, habit)
+    injected = {*habit.spots, *habit.floating}
+    pieces = tuple(
+        p if i < start or i in said else _without_injections(p, injected)
+        for i, p in enumerate(laid.pieces)
+    )
+    return Scene(stored, complete, len(request), pieces, laid.pairs, start, habit)
+
+
+def _lead(request: Sequence[NewMessage], first: int) -> int:
+    """How many messages are the client's own before the history: up to a sentence that says so,
+    else as long as they are instructions."""
+    lead = 0
+    while lead < len(request) and (
+        request[lead].role == "system" or starts_history(request[lead].body)
+    ):
+        lead += 1
+    marked = [i + 1 for i in range(lead, first) if starts_history(request[i].body)]
+    return max([lead, *marked])
+
+
+def _learned(
+    pieces: Sequence[Piece], said: dict[int, int], stored: Sequence[Message], habit: Habit
+) -> Habit:
+    """What had been joined to a user's words that now come back without it was injected."""
+    known = set(said.values())
+    doubtful = [
+        m
+        for j, m in enumerate(stored[-LAST_TURN:], max(0, len(stored) - LAST_TURN))
+        if j not in known and m.role == "user" and m.state == State.CANDIDATE
+    ]
+    learned: set[bytes] = set()
+    for m in doubtful:
+        for i, piece in enumerate(pieces):
+            whole = piece.said.body + normal.PARAGRAPH
+            if i not in said and piece.role == "user" and m.body.startswith(whole):
+                learned |= {_mark_of(p) for p in normal.paragraphs(m.body[len(whole) :])}
+    return replace(habit, floating=habit.floating | learned) if learned else habit
+
+
+def _without_injections(piece: Piece, injected: set[bytes]) -> Piece:
+    """A client's words without the paragraphs that are known to be joined to them."""
+    if piece.role == "system" or normal.PARAGRAPH not in piece.said.body:
+        return piece
+    parts = normal.paragraphs(piece.said.body)
+    first, last = 0, len(parts)
+    while first < last and _mark_of(parts[last - 1]) in injected:
+        last -= 1
+    while first < last and _mark_of(parts[first]) in injected:
+        first += 1
+    if last - first in (0, len(parts)):
+        return piece
+    body = normal.PARAGRAPH.join(parts[first:last])
+    return replace(piece, said=replace(piece.said, body=body), part=True)
+
+
+def _mark_of(text: str) -> bytes:
+    return normal.mark(NewMessage("user", text))
