@@ -518,10 +518,15 @@ class Life(RuleBasedStateMachine):
             assert CUT_OFF not in text
         self.seen_by_model.clear()
         alive = {b.split("⟧")[0] + "⟧" for i, b in self.truth.items() if i not in self.hidden}
+        # What is called up may quote what a summary tells; it stands apart and quotes once.
+        quoted = [b.wire["content"] for b in prompt.trace.blocks if b.place == "fragment"]
+        others = [m for m in prompt.messages if m["content"] not in quoted]
+        told = json.dumps(others, ensure_ascii=False)
         for n in range(1, self.count + 1):
-            times = shown.count(f"⟦{n}⟧")
-            assert times <= 1, (n, times)
-            assert times == 0 or f"⟦{n}⟧" in alive, n
+            for text in (told, *quoted):
+                times = text.count(f"⟦{n}⟧")
+                assert times <= 1, (n, times)
+                assert times == 0 or f"⟦{n}⟧" in alive, n
 
     def teardown(self) -> None:
         self.run(self.house.close())

@@ -215,7 +215,7 @@ async def test_two_hundred_turns_are_each_summarised_once_by_one_of_three(postgr
         assert len(by_house) == 3
         assert min(by_house.values()) > len(watch.calls) // 20
         for chat in chats:
-            made = await notes(chat)
+            made = [note for note in await notes(chat) if not note.level]
             assert len(made) == 19  # all but the turn that stays verbatim
             assert len({s.covers for s in made}) == 19
             assert await is_sound(houses[0], chat)

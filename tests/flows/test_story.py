@@ -81,8 +81,12 @@ async def test_the_same_state_gives_the_same_prompt(open_memory: Opener):
 
 
 async def test_between_folds_each_prompt_extends_the_one_before(open_memory: Opener):
-    """Moving any block, or showing a summary before the fold moves, breaks this."""
-    async with open_memory(settings={"visible_floors": 6, "fold_every": 8}) as memory:
+    """Moving any block, or showing a summary before the fold moves, breaks this.
+
+    What a turn calls up stands behind all of it and is another each time.
+    """
+    settings = {"visible_floors": 6, "fold_every": 8, "related": False}
+    async with open_memory(settings=settings) as memory:
         chat = await memory.chat("demo")
         await chat.append("system", "You are Mara.")
         previous: Prompt | None = None
