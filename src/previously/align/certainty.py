@@ -52,22 +52,28 @@ def are_said(scene: Scene, hints: Hints, last: int, news: Sequence[int]) -> bool
     """Whether what is new after a piece was said by somebody: it takes turns, or stays put."""
     if _counts_all(scene, hints, news):
         return True
+    seen = [scene.was_seen(i) for i in news]
+    if seen != sorted(seen, reverse=True) or any(map(scene.is_doubtful, news)):
+        return False  # something came in front of what was there, or is where it need not be
     before = scene.pieces[last].role if last >= 0 else ""
-    names = _names(scene, hints)
     for role, found in groupby(news, lambda i: scene.pieces[i].role):
         run = list(found)
         alone = len(run) == 1 and role != before
         before = role
-        if not alone and role != "tool" and not all(_is_said(scene, names, i) for i in run):
+        if not alone and role != "tool" and not _are_certain(scene, hints, run):
             return _says_twice(scene)
     return True
 
 
-def _is_said(scene: Scene, names: set[str], i: int) -> bool:
-    """Whether one of several messages in a row is certainly no instruction."""
-    piece = scene.pieces[i]
-    named = piece.role == "assistant" and _name(piece.said) in names
-    return named or piece.said.tool_calls is not None or scene.is_settled(i)
+def _are_certain(scene: Scene, hints: Hints, run: Sequence[int]) -> bool:
+    """Whether several messages in a row are certainly no instructions."""
+    names = _names(scene, hints)
+    for i in run:
+        piece = scene.pieces[i]
+        named = piece.role == "assistant" and _name(piece.said) in names
+        if not named and piece.said.tool_calls is None and not scene.is_settled(i):
+            return False
+    return True
 
 
 def _counts_all(scene: Scene, hints: Hints, news: Sequence[int]) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 from previously.align import certainty, normal, phrases
 from previously.align.certainty import FORK_MAX, Doubt
 from previously.align.hints import Hints
-from previously.align.mend import Mending
+from previously.align.mend import MIXED, Mending
 from previously.align.scene import Scene
 from previously.model import Message
 
@@ -79,14 +79,14 @@ def _end(scene: Scene, hints: Hints, changes: Mending) -> _End:
 
 def _check_begun(end: _End) -> None:
     """Replies at the very end only begin the next one if they did so before."""
-    if any(end.scene.mark(i) not in end.scene.habit.spots for i in end.begun):
+    if not all(map(end.scene.was_seen, end.begun)):
         raise Doubt(VERSION)
 
 
 def _new_turn(end: _End) -> Ending:
     """Something new is asked. What it replaces at the stored end is a version of it, or gone."""
     scene = end.scene
-    seen_before = scene.mark(end.news[-1]) in scene.habit.spots
+    seen_before = scene.was_seen(end.news[-1])
     if not scene.stored or seen_before:
         _check_begun(end)
     end = _without_echoes(end)
@@ -126,6 +126,8 @@ def _without_echoes(end: _End) -> _End:
                 break
             version, guessed = (news[0], 0), True
         echo, skipped = version
+        if skipped and echo != news[0]:
+            raise Doubt(MIXED)  # what stands before it may be what is missing there
         end.changes.take(scene, echo, gone[skipped])
         end.changes.hides += [m.id for m in gone[:skipped]]
         news, gone = news[news.index(echo) + 1 :], gone[skipped + 1 :]

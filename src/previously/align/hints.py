@@ -48,6 +48,7 @@ class Spot:
     spoken: bool  # it may have been said by somebody: it is no instruction
     order: int  # among what else stood there…
     request: int  # …in that request
+    newest: int  # message that was stored then
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,5 +58,6 @@ class Habit:
     spots: Mapping[bytes, Spot] = field(default_factory=dict[bytes, Spot])
     floating: frozenset[bytes] = frozenset()  # texts that stood at more than one place: injected
     requests: int = 0
+    told: frozenset[int] = frozenset()  # the last messages that the last request showed
     streams: bool | None = None  # whether its turns are streamed
     last_id: int | None = None  # of its last turn

@@ -14,7 +14,7 @@ from previously.model import Message, NewMessage, digest
 from previously.text.wire import attachments
 
 PARAGRAPH = "\n\n"  # what clients join neighbouring messages with
-SHARED_MIN = 12  # characters at the start that make two texts versions of one
+SHARED_MIN = 8  # characters in common that make two texts versions of one
 
 _NAME = re.compile(r"[^\s:][^\n:]{0,63}:\s+(?=\S)")
 _THOUGHT = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL)
@@ -74,12 +74,16 @@ def reworded(ours: Said, theirs: Said) -> bool:
     a, b = bare(ours.body), bare(theirs.body)
     if not a or not b or call_ids(ours.tool_calls) != call_ids(theirs.tool_calls):
         return False
-    short, long = sorted((a, b), key=len)
-    return short in long if len(short) >= SHARED_MIN else long.startswith(short)
+    if len(min(a, b, key=len)) >= SHARED_MIN:
+        return a in b or b in a
+    firsts = {bare(paragraphs(said.body)[0]) for said in (ours, theirs)}
+    return bool(firsts & {a, b}) and len(firsts) == 1  # one of them with something joined to it
 
 
 def same_name(ours: Said, theirs: Said) -> bool:
     """False for two texts that put different names in front of the same words."""
+    if ours.body == theirs.body:
+        return True
     a, b = prefix(ours.body), prefix(theirs.body)
     return not a or not b or plain(a) == plain(b)
 

@@ -112,10 +112,11 @@ def _two_readings(scene: Scene) -> tuple[list[Pair], list[Pair]]:
     ours = [j for j, m in enumerate(scene.stored) if m.shown]
     if len(asked) < 2 or len(ours) < 3 or scene.stored[ours[-1]].role != "assistant":
         return [], []
-    again, new = _run(scene, asked, ours[:-1]), _run(scene, asked[:-1], ours)
-    if len(again) < len(asked) or len(new) < len(asked) - 1:
+    again = _run(scene, asked, ours[:-1])
+    if len(again) < len(asked):
         return [], []
-    return again, new
+    new = _run(scene, asked[:-1], ours)
+    return (again, new) if len(new) == len(asked) - 1 else ([], [])
 
 
 def _run(scene: Scene, theirs: Sequence[int], ours: Sequence[int]) -> list[Pair]:

@@ -64,6 +64,7 @@ class Scene:
         """Where every piece stands that no stored message says."""
         spots: dict[int, Spot] = {}
         before = -1
+        newest = max((m.id for m in self.stored), default=0)
         later = sum(1 for i in self.history if self.pieces[i].role != "system")
         for i in self.history:
             spoken = self.pieces[i].role != "system"
@@ -71,7 +72,8 @@ class Scene:
             if i in self.said:
                 before = i
             else:
-                spots[i] = Spot(self.mark(before), later, spoken, i, self.habit.requests)
+                seen = (i, self.habit.requests, newest)
+                spots[i] = Spot(self.mark(before), later, spoken, *seen)
         return spots
 
     @cached_property
@@ -88,7 +90,7 @@ class Scene:
         known = mark in self.habit.floating
         if not known and (old is None or not spot.spoken):
             return False
-        if mark in self._said_marks:
+        if mark in self._said_at:
             return False  # somebody says again what is stored by now
         return known or (old is not None and self._has_moved(i, old, spot))
 
@@ -97,16 +99,33 @@ class Scene:
         now, or as far from the end although the history has gone on."""
         if self._spot_marks[self.mark(i)] > 1:
             return False  # of two that say the same nobody knows which one was seen
-        if old.after != spot.after:
-            return old.after == START or old.after in self._said_marks
+        if not self._is_anchored(i, old, spot):
+            return old.after == START or old.after in self._said_at
         passed = (self.habit.spots.get(self.mark(k)) for k in self.spots if k < i)
         if any(o and o.request == old.request and o.order > old.order for o in passed):
             return True
         return old.later == spot.later and self._went_on
 
+    def _is_anchored(self, i: int, old: Spot, spot: Spot) -> bool:
+        """Whether it stands behind the same stored message; others between may have been hidden
+        then, or not stored yet and before it as well."""
+        if old.after == spot.after:
+            return True
+        anchor = self._said_at.get(old.after, i) if old.after != START else -1
+        between = [k for k in self.said if anchor < k < i and not self._was_hidden(k, old)]
+        since = [self.habit.spots.get(self.mark(k)) for k in between]
+        return anchor < i and all(
+            o is not None and o.request == old.request and o.order < old.order for o in since
+        )
+
+    def _was_hidden(self, k: int, old: Spot) -> bool:
+        """Whether a stored message that is shown now was stored then, and not shown."""
+        message_id = self.stored[self.said[k]].id
+        return message_id <= old.newest and message_id not in self.habit.told
+
     @cached_property
-    def _said_marks(self) -> set[bytes]:
-        return {self.mark(i) for i in self.said}
+    def _said_at(self) -> dict[bytes, int]:
+        return {self.mark(i): i for i in self.said}
 
     @cached_property
     def _spot_marks(self) -> Counter[bytes]:
@@ -137,11 +156,15 @@ class Scene:
         """Whether an earlier request had it at the same place, before the history went on."""
         spot = self.spots[i]
         old = self.habit.spots.get(self.mark(i))
-        return old is not None and old.after == spot.after and spot.later > old.later
+        return old is not None and spot.later > old.later and self._is_anchored(i, old, spot)
+
+    def was_seen(self, i: int) -> bool:
+        """Whether an earlier request had it."""
+        return self.mark(i) in self.habit.spots
 
     def is_doubtful(self, i: int) -> bool:
         """Whether an earlier request had it, and nothing has shown since what it is."""
-        return self.mark(i) in self.habit.spots and not self.is_settled(i)
+        return self.was_seen(i) and not self.is_settled(i)
 
     def unknown(self, first: int, last: int) -> list[int]:
         """The unknown pieces from one to before another."""
@@ -150,13 +173,14 @@ class Scene:
     def remembered(self, stored: set[int]) -> Habit:
         """The habit after this request, of whose pieces these are stored now."""
         seen = {self.mark(i): spot for i, spot in self.spots.items()}
-        kept = {self.mark(i) for i in (*stored, *self._spoken_again())}
+        kept = {self.mark(i) for i in (*(stored - self.said.keys()), *self._spoken_again())}
         wandered = {self.mark(i) for i in self.floating}
         spots = {m: s for m, s in {**self.habit.spots, **seen}.items() if m not in kept}
         floating = (self.habit.floating | wandered) - kept
         return replace(
             self.habit,
             requests=self.habit.requests + 1,
+            told=frozenset(self.stored[j].id for _, j in self.pairs[-SPOTS_MAX:]),
             spots=dict(list(spots.items())[-SPOTS_MAX:]),
             floating=frozenset(sorted(floating)[:SPOTS_MAX]),
         )

@@ -40,6 +40,7 @@ RECORD_TRIES = 8  # turns of one chat that may be recorded while this one waits
 HEADS_COUNTED_MAX = 256
 REFS_KNOWN_MAX = 1_024
 HABITS_KNOWN_MAX = 1_024
+MENDINGS_MAX = 3  # what was mended may bring to light what else has changed
 LOOK_FURTHER = 4  # times as many messages, where the newest ones make no reading certain
 
 
@@ -100,11 +101,13 @@ class Turns:
         ref = await self._find(request.name)
         seen, found = await self._read(ref, request, room)
         note = ""
-        if ref is not None and found.turn is not None and found.turn.mends:
+        for _ in range(MENDINGS_MAX):
+            if ref is None or found.turn is None or not found.turn.mends:
+                break
             # The client's word on the past goes before the prompt that is made of it.
             await self._service.store.record_turn(ref, found.turn.mending())
             self._service.wake(ref)
-            note = f"{_mended(found.turn)}: "
+            note += f"{_mended(found.turn)}: "
             seen, found = await self._read(ref, request, room)
         self._note(request.name, found.habit)
         if found.turn is None:

@@ -1,0 +1,269 @@
+"""A client with a history of its own, whose requests are all that the aligner ever sees of it.
+
+Whatever the client does, what is stored is what it has: nothing twice, nothing lost, nothing that
+was injected. A request that is not understood leaves no mark, and doubt does not last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from previously.align import READ_MORE, Alignment, Habit, Hints, align
+from previously.align.normal import bare
+from previously.model import NewMessage
+from previously.web.turns import MENDINGS_MAX
+from tests.core.shelf import Shelf
+
+HEAD = (NewMessage("system", "Write the next reply."), NewMessage("system", "[Start a new Chat]"))
+JAILBREAK = NewMessage("system", "Stay in character.")
+TEXTS = st.lists(
+    st.sampled_from(
+        ["rain", "a lantern", "the harbour", "嗯。", "好的", "gulls", "Anna", "caf\u00e9"]
+    ),
+    min_size=1,
+    max_size=5,
+).map(" ".join)
+DOUBTS_MAX = 3  # sends in a row
+HINTS = Hints()
+FLOORS_MIN = 4
+INJECTED_MAX = 3
+STEPS_MAX = 2  # changes between two requests
+
+Line = tuple[str, str]
+
+
+@dataclass
+class Floor:
+    """One message as the client has it."""
+
+    role: str
+    text: str
+    hidden: bool = False
+
+
+@dataclass
+class Client:
+    """A chat program: its history, and how it turns that into a request."""
+
+    floors: list[Floor] = field(default_factory=list[Floor])
+    window: int | None = None  # floors that it sends at most
+    merges: bool = False  # neighbours of one role become one message
+    names: bool = False
+    injected: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
+
+    @property
+    def visible(self) -> list[Floor]:
+        return [floor for floor in self.floors if not floor.hidden]
+
+    @property
+    def sent(self) -> list[Floor]:
+        return self.visible[-(self.window or len(self.floors)) :]
+
+    def request(self, floors: Sequence[Floor]) -> list[NewMessage]:
+        shown = [NewMessage(f.role, self._dressed(f)) for f in floors]
+        messages = [*HEAD, *self._with_injections(shown), JAILBREAK]
+        return list(_merged(messages)) if self.merges else messages
+
+    def _dressed(self, floor: Floor) -> str:
+        name = {"user": "Alice", "assistant": "Keeper"}[floor.role]
+        return f"{name}: {floor.text}" if self.names else floor.text
+
+    def _with_injections(self, shown: Sequence[NewMessage]) -> Iterator[NewMessage]:
+        for i in range(len(shown) + 1):
+            for role, text, depth in self.injected:
+                if len(shown) - i == depth:
+                    yield NewMessage(role, text)
+            yield from shown[i : i + 1]
+
+
+def _merged(messages: Sequence[NewMessage]) -> Iterator[NewMessage]:
+    for role, run in groupby(messages, lambda m: m.role):
+        yield NewMessage(role, "\n\n".join(m.body for m in run))
+
+
+def _difference(stored: Sequence[Line], truth: Sequence[Line]) -> str:
+    return "\n".join(["stored:", *map(str, stored), "truth:", *map(str, truth)])
+
+
+def _is_part(some: Sequence[Line], whole: Sequence[Line]) -> bool:
+    rest = iter(whole)
+    return all(line in rest for line in some)
+
+
+class Life(RuleBasedStateMachine):
+    """Between two requests the client does one thing, or several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client = Client()
+        self.shelf = Shelf()
+        self.habit = Habit()
+        self.replies = 0
+        self.changed = False  # since the last request
+        self.steps = 0
+        self.behind = False  # something was said that is not stored
+        self.doubts = 0  # for how many sends in a row, with nothing else between
+
+    @initialize(text=TEXTS, older=st.integers(0, 5), window=st.none() | st.integers(5, 8))
+    def start(self, text: str, older: int, window: int | None) -> None:
+        self.client.floors = [Floor("assistant", "Welcome.")]
+        for n in range(older):
+            self.client.floors += [Floor("user", f"older {n}"), Floor("assistant", f"told {n}")]
+        self.client.window = window
+        self._send(text)
+
+    def _send(self, text: str, clean: str = "") -> None:
+        self.client.floors.append(Floor("user", text))
+        self._ask(self.client.sent, clean=clean, plain=True)
+
+    def _ask(
+        self, floors: list[Floor], hints: Hints = HINTS, *, clean: str = "", plain: bool = False
+    ) -> None:
+        request = self.client.request(floors)
+        found = self._read(request, hints)
+        self.replies += 1
+        told = f"Reply {self.replies}"
+        text = f"{told} about {floors[-1].text}"
+        if found.turn is not None:
+            said = {"": text, "prefix": f"Keeper: {text}\nAlice: I", "cut": f"{text} and so"}
+            self.shelf.record(found.turn, NewMessage("assistant", said[clean]))
+        self.client.floors.append(Floor("assistant", text))
+        self._check(found, plain=plain and not self.changed)
+        self.changed = False
+        self.steps = 0
+
+    def _read(self, request: Sequence[NewMessage], hints: Hints) -> Alignment:
+        found = self._aligned(request, hints)
+        assert found == self._aligned(request, hints)
+        for _ in range(MENDINGS_MAX):
+            if found.turn is None or not found.turn.mends:
+                break
+            before = list(self.shelf.messages)
+            self.shelf.record(found.turn.mending(), None)
+            assert self.shelf.undone()[: len(before)] == before
+            found = self._aligned(request, hints)
+        assert found.turn is None or not found.turn.mends
+        self.habit = found.habit
+        return found
+
+    def _aligned(self, request: Sequence[NewMessage], hints: Hints) -> Alignment:
+        limit = len(request) + READ_MORE
+        return align(self.shelf.messages[-limit:], request, hints, self.habit)
+
+    def _check(self, found: Alignment, *, plain: bool) -> None:
+        """What is stored is what the client has, as far back as it was ever shown.
+
+        Only a request that was not understood may leave something out, and not for long.
+        """
+        truth = [(f.role, bare(f.text)) for f in self.client.visible]
+        stored = [(role, bare(body)) for role, body in self.shelf.lines()]
+        equal = False
+        if found.turn is not None:
+            stored[-1] = truth[-1] if truth[-1][1] in stored[-1][1] else stored[-1]
+            equal = stored == truth[len(truth) - len(stored) :]
+            assert equal or self.behind, _difference(stored, truth)
+            assert _is_part(stored, truth), _difference(stored, truth)
+        self.behind = not equal
+        sent = [(f.role, bare(f.text)) for f in self.client.sent]
+        in_touch = len(set(stored) & set(sent)) >= FLOORS_MIN
+        self.doubts = self.doubts + 1 if plain and self.behind and in_touch else 0
+        assert self.doubts <= DOUBTS_MAX, (found.reason, _difference(stored, truth))
+        for text in [JAILBREAK.body, *(text for _, text, _ in self.client.injected)]:
+            assert not any(text in m.body for m in self.shelf.messages), text
+
+    @rule(text=TEXTS, clean=st.sampled_from(["", "prefix", "cut"]))
+    def send(self, text: str, clean: str) -> None:
+        self._send(text, clean=clean)
+
+    @rule(told=st.booleans())
+    def swipe(self, told: bool) -> None:
+        if self.client.floors[-1].role == "assistant" and len(self.client.sent) > FLOORS_MIN:
+            self.client.floors.pop()
+            self._ask(self.client.sent, Hints("swipe") if told else HINTS)
+
+    def _has_neighbours(self, back: int) -> bool:
+        """What changes at the edge of all that was ever shown is beyond anybody's sight."""
+        self.steps += 1
+        known = min(len(self.client.sent), len(self.shelf.lines()))
+        return known - back >= FLOORS_MIN and self.steps <= STEPS_MAX
+
+    @rule(text=TEXTS, back=st.integers(1, 6))
+    def edit(self, text: str, back: int) -> None:
+        if self._has_neighbours(back):
+            self.client.sent[-back].text = f"edited {text}"
+            self.client.merges = False  # where two new texts were joined nobody can tell
+            self.changed = True
+
+    @rule(count=st.integers(1, 6))
+    def delete_last(self, count: int) -> None:
+        if self._has_neighbours(count) and not self.client.floors[-1].hidden:
+            for floor in self.client.visible[-count:]:
+                self.client.floors = [f for f in self.client.floors if f is not floor]
+            self.client.merges = False
+            self.changed = True
+
+    @rule(back=st.integers(2, 6))
+    def delete_middle(self, back: int) -> None:
+        if self._has_neighbours(back):
+            gone = self.client.sent[-back]
+            self.client.floors = [f for f in self.client.floors if f is not gone]
+            self.changed = True
+
+    @rule(back=st.integers(2, 6))
+    def hide(self, back: int) -> None:
+        if self._has_neighbours(back):
+            self.client.sent[-back].hidden = True
+            self.changed = True
+
+    @rule()
+    def unhide(self) -> None:
+        for floor in reversed(self.client.floors):
+            if floor.hidden:
+                floor.hidden = False
+                floor.hidden = all(one is not floor for one in self.client.sent[1:])
+        self.changed = self.behind = True  # what was never stored is believed at second sight
+
+    @precondition(lambda self: not self.changed and not self.behind)
+    @rule(
+        role=st.sampled_from(["system", "user", "assistant"]), depth=st.integers(0, 5), text=TEXTS
+    )
+    def inject(self, role: str, depth: int, text: str) -> None:
+        most = len(self.client.injected) < INJECTED_MAX
+        if most and (not self.client.merges or role == "system"):
+            self.replies += 1
+            self.client.injected.append((role, f"Injected text number {self.replies}.", depth))
+            self._send(text)  # the same instant: nothing is told apart that changes at one place
+
+    @precondition(lambda self: not self.changed)
+    @rule()
+    def inject_nothing(self) -> None:
+        if self.client.injected:
+            self.client.injected.pop()
+            self.changed = True
+
+    @precondition(lambda self: not self.changed)
+    @rule(names=st.booleans(), merges=st.booleans())
+    def dress(self, names: bool, merges: bool) -> None:
+        self.client.names = names
+        self.client.merges = merges and all(role == "system" for role, _, _ in self.client.injected)
+        self.changed = True
+
+    @precondition(lambda self: not self.changed)
+    @rule(window=st.none() | st.integers(6, 12))
+    def show_more_or_less(self, window: int | None) -> None:
+        self.client.window = window
+        self.changed = True
+
+
+# The same lives every time: a client that changes several things at one place in one moment can
+# still be misread, and a life that does so by chance must not fail somebody else's work.
+Life.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=24, deadline=None, derandomize=True
+)
+TestLife = Life.TestCase
