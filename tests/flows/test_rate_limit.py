@@ -59,7 +59,7 @@ async def test_a_rate_limit_in_the_right_half_costs_the_left_half_nothing(open_m
             texts = [s.text async for s in chat.summaries()]
             assert len(texts) == 1  # of "I see."; nothing of the giant
             had = set(answered)
-            assert len(had) >= 3
+            assert len(had) >= 2  # of the left half, and "I see."
             limited.clear()
             await chat.retry(waiting[0].id)
             await chat.settle()

@@ -14,7 +14,7 @@ from previously.testing import ScriptedLlm
 from tests.flows import pairs
 from tests.flows.conftest import Opener
 
-SMALL = {"visible_floors": 4, "fold_every": 2}
+SMALL = {"visible_floors": 4, "fold_every": 2, "auto_volume_summary": False}
 BUDGET = 9_000
 
 
