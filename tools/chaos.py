@@ -271,9 +271,9 @@ async def misplaced(house: app.House, chat: Chat) -> AsyncIterator[str]:
     for place in places:
         if place.how == "dropped" and not _with_reason(place):
             yield f"{chat.ref.name}: message {place.floor} has no place"
-    shown = Counter(
-        m.group() for m in MARK.finditer(json.dumps(prompt.messages, ensure_ascii=False))
-    )
+    # What a turn calls up is quoted beside the summary that tells it.
+    blocks = [b.wire for b in prompt.trace.blocks if b.place != "fragment"]
+    shown = Counter(m.group() for m in MARK.finditer(json.dumps(blocks, ensure_ascii=False)))
     wanted = Counter(p.message.body.split()[0] for p in places if p.how != "dropped")
     if shown != wanted:
         yield f"{chat.ref.name}: {dict(shown - wanted)} too many, {dict(wanted - shown)} missing"
