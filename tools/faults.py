@@ -288,8 +288,8 @@ FAULTS = (
         "a-block-is-moved",
         "prefix",
         "assembler.py",
-        "(*before, *(b for group in tail for b in group), *pending)",
-        "(*(b for group in tail for b in group), *before, *pending)",
+        "(*before, *(b for group in tail for b in group), *fragments, *pending)",
+        "(*(b for group in tail for b in group), *before, *fragments, *pending)",
         "tests/flows/test_story.py",
     ),
     Fault(
