@@ -129,3 +129,11 @@ def test_the_last_turn_is_kept_whole_whatever_its_size():
     said = [*talk(4), message(6, "user", tokens=9_000)]
     assert tail_start(said, 1, 10) == 4
     assert tail_start(said[:4], 1, 1) == 2
+
+
+def test_a_turn_ends_where_other_people_are_present():
+    first = [message(2, presence=1), message(4, presence=1)]
+    second = [message(6, presence=2), message(7, presence=2)]
+    closed, rest = turns([*first, *second])
+    assert [[m.presence for m in turn] for turn in closed] == [[1, 1], [2, 2]]
+    assert rest == ()
