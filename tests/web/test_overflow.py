@@ -119,7 +119,6 @@ async def declare(door: Door, **values: Any) -> None:
     await door.house.store.put_profile(OWNER, {**profile, **values})
 
 
-@pytest.mark.proves("G-118")
 async def test_a_prompt_that_would_not_fit_waits_for_its_summaries(tmp_path: Path) -> None:
     async with opened(tmp_path, settings=ROOMY) as door:
         await declare(door, window_tokens=1_400, output_tokens=200)
