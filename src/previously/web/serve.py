@@ -7,8 +7,10 @@ import contextlib
 import json
 import signal
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import uvicorn
@@ -21,7 +23,10 @@ from starlette.routing import Route
 from previously.errors import BadInput
 from previously.service import Service
 from previously.web.guard import Guard, is_loopback, refusal
+from previously.web.pages import page_routes
 from previously.web.proxy import Proxy
+from previously.web.rest import rest_routes
+from previously.web.rest.context import Context
 from previously.web.turns import Turns
 from previously.web.upstream import Upstream
 
@@ -37,6 +42,9 @@ def create_app(
     upstream_key: str | None = None,
     *,
     default_budget: int | None = None,
+    token: str | None = None,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    keys: Path | None = None,
 ) -> Starlette:
     """The application. Without an upstream it runs, and says how to give it one."""
     upstream = Upstream(upstream_url, upstream_key) if upstream_url else None
@@ -57,6 +65,8 @@ def create_app(
             Route("/c/{chat:path}/v1/chat/completions", proxy.completions, methods=["POST"]),
             Route("/c/{chat:path}/v1/models", proxy.models, methods=["GET"]),
             Route("/healthz", _healthz, methods=["GET"]),
+            *rest_routes(Context(service, upstream_url, token, environment, keys)),
+            *page_routes(),
             Route("/{path:path}", _nowhere, methods=["GET", "POST"]),
         ],
         middleware=[Middleware(Guard)],
