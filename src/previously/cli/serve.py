@@ -54,7 +54,15 @@ async def run(args: argparse.Namespace) -> int:
 
     try:
         key = os.environ.get(args.upstream_key_env) or None
-        web = create_app(house.service, args.upstream, key)
+        token = app.environment("TOKEN")
+        web = create_app(
+            house.service,
+            args.upstream,
+            key,
+            token=token,
+            environment=os.environ,
+            keys=app.key_folder(location),
+        )
         await listen(web, args.host, args.port, ready=ready)
     finally:
         await house.close()

@@ -6,6 +6,7 @@ it has pointed at this machine shows in `Host`. Bodies have a limit, counted whi
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import json
 from functools import lru_cache
@@ -16,20 +17,29 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_BYTES_MAX = 32 * 1024 * 1024
+PROXY_PATHS = ("/c/", "/v1/")
 
 
 class Guard:
     """ASGI middleware."""
 
-    def __init__(self, app: ASGIApp, body_bytes_max: int = BODY_BYTES_MAX) -> None:
+    def __init__(
+        self, app: ASGIApp, body_bytes_max: int = BODY_BYTES_MAX, token: str | None = None
+    ) -> None:
         self._app = app
         self._body_bytes_max = body_bytes_max
+        self._token = None if token is None else f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refused = _refused(Headers(scope=scope)) or self._announced(Headers(scope=scope))
+        headers = Headers(scope=scope)
+        refused = (
+            _refused(headers, anywhere=self._token is not None)
+            or self._stranger(scope, headers)
+            or self._announced(headers)
+        )
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -38,6 +48,15 @@ class Guard:
         except _BodyTooLarge:
             # The body is read before anything is answered, so the answer is still ours to give.
             await self._too_large()(scope, receive, send)
+
+    def _stranger(self, scope: Scope, headers: Headers) -> Response | None:
+        """The REST interface asks for itself; the page is for everybody, and shows a login."""
+        if self._token is None or not scope["path"].startswith(PROXY_PATHS):
+            return None
+        shown = headers.get("authorization", "").encode("latin-1")
+        if hmac.compare_digest(shown, self._token):
+            return None
+        return refusal(401, "this server asks for its own token as the API key", "invalid_api_key")
 
     def _announced(self, headers: Headers) -> Response | None:
         length = headers.get("content-length", "0")
@@ -69,18 +88,25 @@ class _BodyTooLarge(Exception):
     """More has arrived than a request may have."""
 
 
-def _refused(headers: Headers) -> Response | None:
+def _refused(headers: Headers, *, anywhere: bool) -> Response | None:
+    """With a token of its own a server may have any name: a foreign page does not know the token,
+    and no browser shows it the cookie that was given to another name."""
     hosts = headers.getlist("host")
-    if len(hosts) != 1 or not _is_here(hosts[0]):
+    if len(hosts) != 1 or not (anywhere or _is_here(hosts[0])):
         return refusal(
             421,
             "this server answers to localhost only; check the address in the client",
             "wrong_host",
         )
     origins = headers.getlist("origin")
-    if any(not _is_local_origin(origin) for origin in origins):
+    if any(not (_is_local_origin(o) or (anywhere and _is_of(o, hosts[0]))) for o in origins):
         return refusal(403, "web pages of other sites may not use this server", "wrong_origin")
     return None
+
+
+def _is_of(origin: str, host: str) -> bool:
+    scheme, mark, name = origin.partition("://")
+    return bool(mark) and scheme in ("http", "https") and name == host
 
 
 def _is_local_origin(origin: str) -> bool:

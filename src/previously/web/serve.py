@@ -22,7 +22,9 @@ from starlette.routing import Route
 
 from previously.errors import BadInput
 from previously.service import Service
+from previously.web.events import Streams
 from previously.web.guard import Guard, is_loopback, refusal
+from previously.web.metrics import Measured, Meter
 from previously.web.pages import page_routes
 from previously.web.proxy import Proxy
 from previously.web.rest import rest_routes
@@ -47,7 +49,9 @@ def create_app(
     keys: Path | None = None,
 ) -> Starlette:
     """The application. Without an upstream it runs, and says how to give it one."""
-    upstream = Upstream(upstream_url, upstream_key) if upstream_url else None
+    upstream = None
+    if upstream_url:
+        upstream = Upstream(upstream_url, upstream_key, takes_clients_key=token is None)
     proxy = Proxy(Turns(service, default_budget), upstream)
 
     @contextlib.asynccontextmanager
@@ -60,18 +64,23 @@ def create_app(
             if upstream is not None:
                 await upstream.close()
 
-    return Starlette(
+    context = Context(service, upstream_url, token, environment, keys)
+    meter = Meter()
+    application = Starlette(
         routes=[
             Route("/c/{chat:path}/v1/chat/completions", proxy.completions, methods=["POST"]),
             Route("/c/{chat:path}/v1/models", proxy.models, methods=["GET"]),
             Route("/healthz", _healthz, methods=["GET"]),
-            *rest_routes(Context(service, upstream_url, token, environment, keys)),
+            *rest_routes(context, meter),
             *page_routes(),
             Route("/{path:path}", _nowhere, methods=["GET", "POST"]),
         ],
-        middleware=[Middleware(Guard)],
+        middleware=[Middleware(Measured, meter=meter), Middleware(Guard, token=token)],
         lifespan=lifespan,
     )
+    application.state.streams = context.streams  # ended when the server stops
+    application.state.guarded = token is not None
+    return application
 
 
 async def _nowhere(request: Request) -> Response:
@@ -95,9 +104,10 @@ async def serve(
     ready: Callable[[str, int], None] | None = None,
 ) -> None:
     """Serve until a signal or a cancellation; `ready` learns the address once it is open."""
-    with listen(host, port) as listener:
+    with listen(host, port, guarded=getattr(app.state, "guarded", False)) as listener:
         address = listener.getsockname()
         server = _Server(_config(app), (lambda: ready(host, address[1])) if ready else None)
+        server.streams = getattr(app.state, "streams", None)
         running = asyncio.ensure_future(server.serve(sockets=[listener]))
         try:
             await asyncio.shield(running)
@@ -106,12 +116,12 @@ async def serve(
             await running
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """An open listener; port 0 takes a free one."""
-    if not is_loopback(host):
+def listen(host: str, port: int, *, guarded: bool = False) -> socket.socket:
+    """An open listener; port 0 takes a free one. Only who asks for a token may leave loopback."""
+    if not (guarded or is_loopback(host)):
         raise BadInput(
             f"cannot listen on {host}: whoever reaches this server may read every chat. "
-            "Access tokens come with a later version; until then use 127.0.0.1",
+            "Set PREVIOUSLY_TOKEN to a long random text first, or use 127.0.0.1",
             field="host",
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -155,11 +165,18 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, started: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._tell = started
+        self.streams: Streams | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._tell is not None:
             self._tell()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Live events never end by themselves: whoever waits for open streams waits for ever.
+        if self.streams is not None:
+            self.streams.close()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -41,7 +41,9 @@ _AUTO_HEADERS = ("User-Agent", "Accept", "Content-Type")
 class Upstream:
     """An OpenAI-compatible server. Opened and closed with the application."""
 
-    def __init__(self, base_url: str, key: str | None = None) -> None:
+    def __init__(
+        self, base_url: str, key: str | None = None, *, takes_clients_key: bool = True
+    ) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BadInput(
@@ -49,6 +51,7 @@ class Upstream:
             )
         self._base_url = base_url.rstrip("/")
         self._key = key
+        self._takes_clients_key = takes_clients_key  # not where that is our own token
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
@@ -86,7 +89,7 @@ class Upstream:
 
     def _sent(self, headers: list[Header]) -> list[tuple[str, str]]:
         dropped = _NOT_SENT | _named_by_connection(headers)
-        if self._key is not None:
+        if self._key is not None or not self._takes_clients_key:
             dropped |= {b"authorization"}
         sent = [
             (name.decode("latin-1"), value.decode("latin-1"))
