@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import version
+from typing import Any, cast
 
 from fastapi import FastAPI
 from starlette.responses import PlainTextResponse, Response
@@ -11,7 +12,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from previously.errors import PreviouslyError
-from previously.service import OWNER
+from previously.service import OWNER, Service
 from previously.web.metrics import Meter, exposed
 from previously.web.rest import (
     about,
@@ -78,6 +79,9 @@ def rest_app(context: Context) -> FastAPI:
         docs_url=None,  # its page would fetch scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
+        separate_input_output_schemas=False,  # one name for one shape
+        servers=[{"url": "/api"}],
+        root_path_in_servers=False,
         responses=_WRONG,  # pyright: ignore[reportArgumentType]
     )
     app.state.context = context
@@ -86,6 +90,11 @@ def rest_app(context: Context) -> FastAPI:
         app.include_router(router)
     _describe_problems(app)
     return app
+
+
+def described() -> dict[str, Any]:
+    """The interface in OpenAPI's form, without any house behind it."""
+    return rest_app(Context(cast(Service, None))).openapi()
 
 
 def _describe_problems(app: FastAPI) -> None:
