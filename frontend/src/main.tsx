@@ -4,12 +4,14 @@ import "./app.css";
 import { signal, useSignalEffect } from "@preact/signals";
 import { render, type ComponentType, type JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { locked } from "./lib/api";
 import { known, t, type Word } from "./lib/i18n";
 import { goLive, reachable } from "./lib/live";
 import { chooseLang, chooseTheme, lang, theme, type Lang, type Theme } from "./lib/prefs";
 import { href, OF_A_CHAT, route, type Tab } from "./lib/route";
 import { chatTitle, followChats, waiting } from "./lib/store";
 import { Icon, type IconName } from "./ui/icon";
+import { Login } from "./ui/login";
 import { Empty, Failed, Loading } from "./ui/states";
 import { Toasts } from "./ui/toast";
 
@@ -136,7 +138,7 @@ function Shell(): JSX.Element {
         {t("nav.skip")}
       </a>
       {!reachable.value && <div class="banner" role="alert">{t("away")}</div>}
-      <div class="topbar">
+      <nav class="topbar" aria-label={t("nav.menu")}>
         <button
           type="button"
           class="icon plain"
@@ -149,7 +151,7 @@ function Shell(): JSX.Element {
         </button>
         <b class="ellipsis">{t("brand")}</b>
         <span class="soft ellipsis">{OF_A_CHAT.includes(tab) ? chatTitle.value : ""}</span>
-      </div>
+      </nav>
       <div class="shell">
         <header id="side" class={menuOpen.value ? "side open" : "side"}>
           <a class="brand" href={href({ tab: "start" })}>
@@ -160,7 +162,7 @@ function Shell(): JSX.Element {
           <Choices />
         </header>
         <main id="main" class="main" tabIndex={-1} ref={main}>
-          <div class="inner"><View /></div>
+          <div class="inner">{locked.value ? <Login /> : <View />}</div>
         </main>
       </div>
       <Toasts />

@@ -1,6 +1,10 @@
 /** Requests to the server. Whatever goes wrong is a `Problem` with words for the reader. */
 
+import { signal } from "@preact/signals";
 import { reachable } from "./live";
+
+/** True while the server wants a token that this browser has not shown. */
+export const locked = signal(false);
 
 /** An RFC 9457 answer, or the lack of any answer (`status` 0). */
 export class Problem extends Error {
@@ -25,7 +29,10 @@ interface Options {
 export async function call<T>(method: string, path: string, options: Options = {}): Promise<T> {
   const headers: Record<string, string> = {};
   let body: BodyInit | undefined;
-  if (options.body instanceof FormData || options.body instanceof Blob) body = options.body;
+  if (options.body instanceof Blob) {
+    headers["content-type"] = "application/octet-stream";
+    body = options.body;
+  }
   else if (options.body !== undefined) {
     headers["content-type"] = "application/json";
     body = JSON.stringify(options.body);
@@ -44,6 +51,7 @@ export async function call<T>(method: string, path: string, options: Options = {
   }
   const text = await response.text();
   const data = json(text);
+  locked.value = response.status === 401;
   if (!response.ok) throw problem(response.status, data, text);
   return data as T;
 }

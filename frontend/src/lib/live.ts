@@ -8,7 +8,7 @@
 import { signal } from "@preact/signals";
 
 export interface Change {
-  kind: "hello" | "chat" | "tasks" | "settings";
+  kind: "hello" | "chat"; // a chat that is gone has changed, too
   chat: string; // empty: not about one chat
 }
 
@@ -43,8 +43,8 @@ function open(): void {
     if (greeted) tell({ kind: "hello", chat: "" });
     greeted = true;
   });
-  for (const kind of ["chat", "tasks", "settings"] as const) {
-    source.addEventListener(kind, (event) => tell({ kind, chat: chatOf(event) }));
+  for (const event of ["chat", "gone"]) {
+    source.addEventListener(event, (said) => tell({ kind: "chat", chat: chatOf(said as MessageEvent<string>) }));
   }
   source.onerror = () => {
     close();
@@ -55,8 +55,7 @@ function open(): void {
 
 function chatOf(event: MessageEvent<string>): string {
   try {
-    const said = JSON.parse(event.data) as { chat?: string | number };
-    return said.chat === undefined ? "" : String(said.chat);
+    return (JSON.parse(event.data) as { chat?: string }).chat ?? "";
   } catch {
     return "";
   }

@@ -28,10 +28,11 @@ export function useResource<T>(
   const loading = useSignal(true);
   const running = useRef<AbortController | null>(null);
   const timer = useRef(0);
+  const again = useRef(false);
   const latest = useRef({ load, concerns });
   latest.current = { load, concerns };
 
-  const run = useRef(async () => {
+  const run = useRef(async (): Promise<void> => {
     running.current?.abort();
     const mine = (running.current = new AbortController());
     loading.value = true;
@@ -47,11 +48,23 @@ export function useResource<T>(
       problem.value = error;
     }
     loading.value = false;
+    running.current = null;
+    if (again.current) {
+      again.current = false;
+      void run();
+    }
+  }).current;
+
+  /** A load that is under way is let finish: where changes do not stop, something is shown at all. */
+  const reload = useRef(() => {
+    if (running.current) again.current = true;
+    else void run();
   }).current;
 
   useEffect(() => {
     data.value = null;
     problem.value = null;
+    again.current = false;
     void run();
     return () => running.current?.abort();
   }, keys);
@@ -60,7 +73,7 @@ export function useResource<T>(
     const stop = listen((change) => {
       if (change.kind !== "hello" && !latest.current.concerns(change)) return;
       clearTimeout(timer.current);
-      timer.current = window.setTimeout(() => void run(), CALM_MS);
+      timer.current = window.setTimeout(reload, CALM_MS);
     });
     return () => {
       stop();
@@ -68,5 +81,5 @@ export function useResource<T>(
     };
   }, []);
 
-  return { data, problem, loading, reload: () => void run() };
+  return { data, problem, loading, reload };
 }

@@ -265,9 +265,8 @@ function Import({ onDone }: { onDone: () => void }): JSX.Element {
     for (const [index, file] of all.entries()) {
       sent.value = index / all.length;
       try {
-        const body = new FormData();
-        body.append("file", file, file.name);
-        const made = await call<Imported>("POST", "import", { body });
+        const name = file.name.replace(/\.[a-z]+$/i, "") || file.name;
+        const made = await call<Imported>("POST", "import", { body: file, query: { name } });
         say(t("import.done", { title: titleOf(made.chat) }));
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
@@ -293,7 +292,7 @@ function Import({ onDone }: { onDone: () => void }): JSX.Element {
       }}
     >
       <h2>{t("import.title")}</h2>
-      <p class="soft">{t("import.text")}</p>
+      <p class="soft">{t("import.text", { formats: (about.value?.formats_in ?? []).map((each) => known("format", each)).join(", ") })}</p>
       <input class="visually-hidden" type="file" multiple tabIndex={-1} aria-label={t("import.choose")} ref={picker}
         accept=".json,.jsonl,.txt,.zip" onChange={(event) => void take(event.currentTarget.files)} />
       <button type="button" onClick={() => picker.current?.click()}><Icon name="upload" /> {t("import.choose")}</button>

@@ -92,7 +92,7 @@ function Paged({ chat, size }: { chat: string; size: Signal<number> }): JSX.Elem
         if (!total) return <Empty icon="history" title={t("history.empty")} text={t("history.empty.text")} />;
         return (
           <>
-            <Pager here={here} pages={pages} total={total} />
+            <Pager label={t("pager.label")} here={here} pages={pages} total={total} />
             <ol class="floors">
               {items.map((message) => (
                 <li key={message.id}>
@@ -100,7 +100,7 @@ function Paged({ chat, size }: { chat: string; size: Signal<number> }): JSX.Elem
                 </li>
               ))}
             </ol>
-            {items.length > 8 && <Pager here={here} pages={pages} total={total} />}
+            {items.length > 8 && <Pager label={t("pager.below")} here={here} pages={pages} total={total} />}
           </>
         );
       }}
@@ -108,10 +108,10 @@ function Paged({ chat, size }: { chat: string; size: Signal<number> }): JSX.Elem
   );
 }
 
-function Pager({ here, pages, total }: { here: number; pages: number; total: number }): JSX.Element {
+function Pager({ label, here, pages, total }: { label: string; here: number; pages: number; total: number }): JSX.Element {
   const open = (page: number) => replace({ page: Math.max(1, Math.min(pages, page)) });
   return (
-    <nav class="pager" aria-label={t("pager.label")}>
+    <nav class="pager" aria-label={label}>
       <button type="button" class="icon" disabled={here <= 1} aria-label={t("pager.before")} onClick={() => open(here - 1)}>
         <Icon name="left" />
       </button>

@@ -14,12 +14,12 @@ import { attempt, say, words } from "../ui/toast";
 const SOURCES = ["openai", "anthropic", "extractive"] as const;
 
 export function Profiles(): JSX.Element {
-  const list = useResource<List>((signal) => get("profiles", {}, signal), [], ({ kind }) => kind === "settings");
+  const list = useResource<List>((signal) => get("profiles", {}, signal), []);
   const editing = useSignal<Profile | "new" | null>(null);
   return (
     <div class="stack tight" id="profiles">
       <div class="row">
-        <h3 class="grow">{t("profiles.title")}</h3>
+        <h2 class="grow">{t("profiles.title")}</h2>
         <button type="button" onClick={() => (editing.value = "new")}><Icon name="plus" /> {t("profiles.add")}</button>
       </div>
       <p class="soft">{t("profiles.text")}</p>

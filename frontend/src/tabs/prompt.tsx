@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { get } from "../lib/api";
-import { known, number, percent, said, t, when } from "../lib/i18n";
+import { floors, known, number, percent, said, t, when } from "../lib/i18n";
 import { useResource } from "../lib/resource";
 import { href, route } from "../lib/route";
 import type { Block, Prompt } from "../lib/api-types";
@@ -14,7 +14,7 @@ import { Title } from "../ui/title";
 
 export const PLACE_HUE: Record<string, string> = {
   standing: "standing", cover: "summary", raw: "dropped", tail: "verbatim",
-  fragment: "recalled", pending: "verbatim",
+  fragment: "recalled", pending: "pending",
 };
 const BUDGET_MIN = 256;
 const BUDGET_MAX = 64_000;
@@ -164,7 +164,7 @@ function Left({ data }: { data: Prompt }): JSX.Element | null {
         {data.dropped.map((gone) => (
           <li key={gone.first_floor}>
             <a href={href({ tab: "history", floor: gone.first_floor })}>
-              {t("floors.range", { first: gone.first_floor, last: Math.max(gone.first_floor, gone.before_floor - 1) })}
+              {floors(gone.first_floor, gone.before_floor - 1)}
             </a>
             {" · "}{said(gone.reason)}
           </li>
@@ -190,7 +190,7 @@ function Recalled({ data }: { data: Prompt }): JSX.Element | null {
               <tr key={hit.message}>
                 <td><a href={href({ tab: "history", floor: hit.floor })}>#{hit.floor}</a></td>
                 <td class="num">{number(hit.score, 2)}</td>
-                <td class="small">{recalledBy(hit.reason)}</td>
+                <td class="small">{said(hit.reason)}</td>
                 <td class="serif">{shorten(hit.text, 120)}</td>
               </tr>
             ))}
@@ -199,12 +199,6 @@ function Recalled({ data }: { data: Prompt }): JSX.Element | null {
       </div>
     </section>
   );
-}
-
-/** "words: lantern, promise": the kind is worded, what was found stays as it is. */
-function recalledBy(reason: string): string {
-  const [kind = "", ...terms] = reason.split(": ");
-  return terms.length ? `${said(kind)}: ${terms.join(": ")}` : said(kind);
 }
 
 const shorten = (text: string, chars: number): string =>
@@ -238,14 +232,17 @@ function Blocks({ data, previous }: { data: Prompt; previous: Prompt | null }): 
 function OneBlock({ block, changed }: { block: Block; changed: boolean }): JSX.Element {
   const open = useSignal(false);
   const long = block.text.length > 220;
-  const floors = block.first_floor === null ? null
-    : t("floors.range", { first: block.first_floor, last: block.last_floor ?? block.first_floor });
   return (
     <article class={`block hue-${PLACE_HUE[block.place] ?? "hidden"}`} data-place={block.place}>
       <header>
         <b>{known("place", block.place)}</b>
         <span>{block.name || known("role", block.role)}</span>
-        {floors && <a href={href({ tab: "history", floor: block.first_floor! })}>{floors}</a>}
+        {block.first_floor !== null && (
+          <a href={href({ tab: "history", floor: block.first_floor })}>{floors(block.first_floor, block.last_floor)}</a>
+        )}
+        {block.summaries.length > 0 && (
+          <a href={href({ tab: "summaries", summary: block.summaries[0] })}>{t("prompt.summaries", { n: block.summaries.length })}</a>
+        )}
         <span class="num">{t("tokens.n", { n: number(block.tokens) })}</span>
         {changed && <span class="tag">{t("prompt.changed")}</span>}
         <span class="grow" />

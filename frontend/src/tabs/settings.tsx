@@ -20,7 +20,7 @@ export default function Settings(): JSX.Element {
   const { chat, params } = route.value;
   const scope = params["scope"] === "chat" && chat ? "chat" : "global";
   const path = scope === "chat" ? `chats/${chat}/settings` : "settings";
-  const form = useResource<SettingsForm>((signal) => get(path, {}, signal), [path], ({ kind }) => kind === "settings");
+  const form = useResource<SettingsForm>((signal) => get(path, {}, signal), [path]);
   useEffect(() => {
     if (params["part"] === "profiles" && form.data.value) document.getElementById("profiles")?.scrollIntoView();
   }, [params["part"], form.data.value !== null]);

@@ -2,12 +2,12 @@
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { post } from "../lib/api";
+import { get, post } from "../lib/api";
 import { t, type Word } from "../lib/i18n";
 import { lang } from "../lib/prefs";
 import { go, href } from "../lib/route";
 import { about, chat } from "../lib/store";
-import type { Imported } from "../lib/api-types";
+import type { ChatPage, Imported } from "../lib/api-types";
 import { Copy } from "../ui/copy";
 import { Icon } from "../ui/icon";
 import { attempt } from "../ui/toast";
@@ -41,9 +41,9 @@ function Sample(): JSX.Element {
   const busy = useSignal(false);
   const story = async (language: "zh" | "en") => {
     busy.value = true;
-    const made = await attempt(post<Imported>("import/sample", { language }));
+    const id = await attempt(sample(language));
     busy.value = false;
-    if (made) go({ tab: "history", chat: made.chat.id });
+    if (id) go({ tab: "history", chat: id });
   };
   const other = lang.value === "zh" ? "en" : "zh";
   return (
@@ -61,6 +61,14 @@ function Sample(): JSX.Element {
       <a href={href({ tab: "chats", new: "import" })}>{t("start.own")}</a>
     </section>
   );
+}
+
+/** The story that is there already, or a new one. */
+async function sample(language: "zh" | "en"): Promise<string> {
+  const name = `demo-${language}`;
+  const { items } = await get<ChatPage>("chats", { q: name, limit: 50 });
+  const there = items.find((chat) => chat.name === name);
+  return there ? there.id : (await post<Imported>("sample", { language })).chat.id;
 }
 
 function Upstream(): JSX.Element {

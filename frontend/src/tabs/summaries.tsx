@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { get, patch, post } from "../lib/api";
-import { known, number, said, t, when } from "../lib/i18n";
+import { floors, known, number, said, t, when } from "../lib/i18n";
 import { useResource } from "../lib/resource";
 import { href, route } from "../lib/route";
 import type { Rebuilding, Summary, SummaryFull, SummaryPage } from "../lib/api-types";
@@ -159,13 +159,12 @@ function Node({ summary, path, onChanged }: NodeProps): JSX.Element {
             <Icon name="chevron" />
           </button>
         )}
-        <h3>{name}</h3>
+        <h2>{name}</h2>
         <a href={href({ tab: "history", floor: summary.first_floor })}>
-          {t("floors.range", { first: summary.first_floor, last: summary.last_floor })}
+          {floors(summary.first_floor, summary.last_floor)}
         </a>
-        <span class="soft small num">{t("tokens.n", { n: number(summary.tokens) })}</span>
-        <Flags summary={summary} />
-        <span class="grow" />
+        <span class="soft small num hide-small">{t("tokens.n", { n: number(summary.tokens) })}</span>
+        <div class="actions">
         <button type="button" class="icon plain" aria-label={t("summaries.edit", { name })} title={t("edit")} onClick={() => (editing.value = true)}>
           <Icon name="edit" />
         </button>
@@ -176,6 +175,7 @@ function Node({ summary, path, onChanged }: NodeProps): JSX.Element {
             { icon: "link", text: t("summaries.sources"), href: href({ tab: "history", floor: summary.first_floor }) },
           ]}
         />
+        </div>
       </header>
       {editing.value || Editor.hasDraft(summary.id) ? (
         <>
@@ -200,6 +200,7 @@ function Node({ summary, path, onChanged }: NodeProps): JSX.Element {
       ) : (
         <p class="plain-text">{summary.text}</p>
       )}
+      <Flags summary={summary} />
       {open.value && <div class="below"><Children parent={summary} path={path} /></div>}
       {looking.value && <Revisions summary={summary} name={name} onChanged={onChanged} onClose={() => (looking.value = false)} />}
     </article>
@@ -208,13 +209,13 @@ function Node({ summary, path, onChanged }: NodeProps): JSX.Element {
 
 function Flags({ summary }: { summary: Summary }): JSX.Element {
   return (
-    <>
+    <div class="row tight flags">
       {summary.is_extract && <span class="tag" title={t("summaries.extract.text")}>{t("summaries.extract")}</span>}
       {summary.model && !summary.is_extract && <span class="tag ellipsis">{summary.model}</span>}
       {summary.edited_by_user && <span class="tag accent">{t("summaries.yours")}</span>}
       {!summary.valid && <span class="tag warn">{t("summaries.stale")}</span>}
       {summary.flags.map((flag) => <span key={flag} class="tag warn">{said(flag)}</span>)}
-    </>
+    </div>
   );
 }
 
@@ -235,7 +236,7 @@ function Proposed({ proposal, onChanged }: { proposal: Summary; onChanged: () =>
     <section class="card stack tight" data-proposal={proposal.id}>
       <div class="row">
         <h2>{t("proposal.title")}</h2>
-        <span class="soft">{t("floors.range", { first: proposal.first_floor, last: proposal.last_floor })}</span>
+        <span class="soft">{floors(proposal.first_floor, proposal.last_floor)}</span>
       </div>
       <p class="soft">{t("proposal.text")}</p>
       <Words before={old?.text ?? proposal.text} after={proposal.text} />

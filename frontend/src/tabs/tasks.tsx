@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { get, post, remove } from "../lib/api";
-import { duration, fromNow, known, money, number, said, t } from "../lib/i18n";
+import { duration, floors, fromNow, known, money, number, said, t } from "../lib/i18n";
 import { useResource } from "../lib/resource";
 import { href } from "../lib/route";
 import type { Estimate, Task, Tasks, Work } from "../lib/api-types";
@@ -19,7 +19,7 @@ const TONE: Record<Task["state"], string> = {
 
 export default function TasksTab(): JSX.Element {
   const list = useResource<Tasks>(
-    (signal) => get("tasks", {}, signal), [], ({ kind }) => kind === "chat" || kind === "tasks",
+    (signal) => get("tasks", {}, signal), [], ({ kind }) => kind === "chat",
   );
   return (
     <>
@@ -126,11 +126,11 @@ function One({ task, onChanged }: { task: Task; onChanged: () => void }): JSX.El
   return (
     <article class="card task" data-state={task.state}>
       <header>
-        <h3>{known("task", task.kind)}</h3>
+        <h2>{known("task", task.kind)}</h2>
         <span class={`tag ${TONE[task.state]}`}>{t(`state.${task.state}`)}</span>
         <a href={href({ tab: "history", chat: task.chat, ...(task.first_floor !== null && { floor: task.first_floor }) })}>
           {task.chat_title}
-          {task.first_floor !== null && ` · ${t("floors.range", { first: task.first_floor, last: task.last_floor ?? task.first_floor })}`}
+          {task.first_floor !== null && ` · ${floors(task.first_floor, task.last_floor)}`}
         </a>
         <span class="grow" />
         {task.state !== "running" && (

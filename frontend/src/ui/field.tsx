@@ -35,7 +35,7 @@ export function Field({ field, value, error, changed, onChange, onReset }: Props
           <Input field={field} id={id} value={String(value)} described={described} invalid={error !== ""} onChange={onChange} />
         </>
       )}
-      <span id={`${id}-help`} class="help">{field.help[lang.value]}{range(field)}</span>
+      <span id={`${id}-help`} class="help">{field.help[lang.value]} <span class="nowrap">{range(field)}</span></span>
       {error && <span id={`${id}-error`} class="error" role="alert">{error}</span>}
       <span class="from">
         {own ? <span class="tag accent">{t("setting.own")}</span> : <span>{t(`setting.from.${field.inherited_from}`)}</span>}
@@ -51,7 +51,7 @@ export function Field({ field, value, error, changed, onChange, onReset }: Props
 
 function range({ minimum, maximum, type }: SettingField): string {
   if ((type !== "whole" && type !== "amount") || minimum == null || maximum == null) return "";
-  return ` ${t("setting.range", { low: number(minimum), high: number(maximum) })}`;
+  return t("setting.range", { low: number(minimum), high: number(maximum) });
 }
 
 function Input({ field, id, value, described, invalid, onChange }: {

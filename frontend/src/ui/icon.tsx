@@ -41,7 +41,7 @@ export type IconName = keyof typeof PATHS;
 
 export function Icon({ name }: { name: IconName }): JSX.Element {
   return (
-    <svg class="ico" viewBox="0 0 24 24" aria-hidden="true">
+    <svg class={name === "more" ? "ico dots" : "ico"} viewBox="0 0 24 24" aria-hidden="true">
       <path d={PATHS[name]} />
     </svg>
   );

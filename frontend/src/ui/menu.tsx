@@ -14,6 +14,9 @@ export interface Action {
   bad?: boolean;
 }
 
+// In the menu's own list: a menu may itself stand in a list.
+const ITEMS = ":scope > ul :is(button, a)";
+
 export function Menu({ label, actions, children }: {
   label: string;
   actions: Action[];
@@ -24,7 +27,7 @@ export function Menu({ label, actions, children }: {
 
   useEffect(() => {
     if (!open.value) return;
-    box.current?.querySelector<HTMLElement>("ul button, ul a")?.focus();
+    box.current?.querySelector<HTMLElement>(ITEMS)?.focus();
     const away = (event: Event) => {
       if (!box.current?.contains(event.target as Node)) open.value = false;
     };
@@ -39,7 +42,7 @@ export function Menu({ label, actions, children }: {
       box.current?.querySelector("button")?.focus();
     } else if (step && open.value) {
       event.preventDefault();
-      const items = [...(box.current?.querySelectorAll<HTMLElement>("ul button, ul a") ?? [])];
+      const items = [...(box.current?.querySelectorAll<HTMLElement>(ITEMS) ?? [])];
       const at = items.indexOf(document.activeElement as HTMLElement);
       items[(at + step + items.length) % items.length]?.focus();
     }
@@ -62,7 +65,7 @@ export function Menu({ label, actions, children }: {
           {actions.map((action) => (
             <li key={action.text}>
               {action.href !== undefined ? (
-                <a class="button" href={action.href} download={action.download} onClick={() => (open.value = false)}>
+                <a class="button" href={action.href} download={action.download} onClick={() => setTimeout(() => (open.value = false))}>
                   <Icon name={action.icon} /> {action.text}
                 </a>
               ) : (

@@ -21,7 +21,13 @@ export function t(word: Word, values: Values = {}): string {
 
 /** A sentence that the server says in English only, in the reader's language where it is known. */
 export function said(sentence: string): string {
-  return known("said", sentence.toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_|_$/g, ""), sentence);
+  const [kind = "", ...names] = sentence.split(": ");
+  if (names.length && known("said", slug(kind), "")) return `${said(kind)}: ${names.join(": ")}`;
+  return known("said", slug(sentence), sentence);
+}
+
+function slug(sentence: string): string {
+  return sentence.toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_|_$/g, "");
 }
 
 /** The word if there is one, else what the server said. */
@@ -34,6 +40,12 @@ const locale = (): string => (lang.value === "zh" ? "zh-CN" : "en");
 
 export function number(value: number, digits = 0): string {
   return value.toLocaleString(locale(), { maximumFractionDigits: digits });
+}
+
+/** "Floors 3–9", or one. */
+export function floors(first: number, last: number | null = null): string {
+  if (last === null || last <= first) return t("floor.n", { n: first });
+  return t("floors.range", { first, last });
 }
 
 export function money(usd: number): string {

@@ -51,9 +51,14 @@ export const zh: Record<keyof typeof en, string> = {
 
   "problem.title": "没有成功",
   "problem.away": "服务器没有回应。它在运行吗？",
-  "problem.token": "服务器需要访问令牌。请打开它启动时打印的地址。",
+  "problem.token": "服务器需要令牌。",
   "problem.status": "服务器返回了 {status}。",
   "problem.part": "页面的一部分没能加载。服务器可能不在，或者比本页新。",
+
+  "login.title": "服务器需要令牌",
+  "login.text": "就是启动服务器时 PREVIOUSLY_TOKEN 的值。此浏览器会记住一个月。",
+  "login.token": "令牌",
+  "login.enter": "进入",
 
   "chat.none": "还没有选择会话",
   "chat.none.text": "这一页讲的是某一个会话。请选一个，或先看示例故事。",
@@ -134,7 +139,7 @@ export const zh: Record<keyof typeof en, string> = {
   "search.none": "没有找到",
   "search.none.text": "换个词，或少用几个词。",
   "import.title": "导入会话",
-  "import.text": "把文件拖到这里：SillyTavern 聊天记录，JSON 或 JSONL 格式的 OpenAI 消息。",
+  "import.text": "把文件拖到这里，JSON 或 JSONL 格式：{formats}。",
   "import.choose": "选择文件",
   "import.busy": "正在导入",
   "import.done": "已导入：{title}",
@@ -178,8 +183,9 @@ export const zh: Record<keyof typeof en, string> = {
   "swipe.after": "下一个版本",
   "swipe.at": "版本",
   "pager.label": "分页",
+  "pager.below": "分页（楼层下方）",
   "pager.page": "第",
-  "pager.of": "页，共 {pages} 页 · {total} 楼",
+  "pager.of": "/ {pages} 页 · {total} 楼",
   "pager.before": "上一页",
   "pager.after": "下一页",
 
@@ -247,6 +253,7 @@ export const zh: Record<keyof typeof en, string> = {
   "prompt.why": "原因",
   "prompt.text": "文本",
   "prompt.blocks": "{n} 个片段",
+  "prompt.summaries": "{n} 条摘要",
   "prompt.changed": "与上一次不同",
   "prompt.prefix": "到此与上一次相同：{n} token，{share} 可命中供应商缓存",
   "prompt.empty": "提示词是空的",
@@ -357,6 +364,8 @@ export const zh: Record<keyof typeof en, string> = {
 
   "said.over_its_share": "超出预算份额",
   "said.over_budget_and_no_summary_stands_for_it_yet": "超出预算，且还没有摘要代替它",
+  "said.lost_names": "丢失的名字",
+  "said.lost_numbers": "丢失的数字",
   "said.words": "词语",
   "said.phrase": "短语",
   "said.part_of_a_word": "词的一部分",
