@@ -37,15 +37,11 @@ def type_of(schema: Schema) -> str:
     for key in ("anyOf", "oneOf"):
         if key in schema:
             return union(type_of(one) for one in schema[key])
-    if "const" in schema:
-        return json.dumps(schema["const"])
-    if "enum" in schema:
-        return union(json.dumps(one, ensure_ascii=False) for one in schema["enum"])
-    if schema.get("type") == "array":
-        return array(schema)
-    if schema.get("type") == "object":
-        return thing(schema)
-    return PLAIN.get(str(schema.get("type")), "unknown")
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if values is not None:
+        return union(json.dumps(one, ensure_ascii=False) for one in values)
+    made = {"array": array, "object": thing}.get(schema.get("type", ""))
+    return PLAIN.get(str(schema.get("type")), "unknown") if made is None else made(schema)
 
 
 def union(types: Iterator[str]) -> str:
