@@ -8,6 +8,7 @@ import json
 import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -29,6 +31,7 @@ from previously.web.pages import page_routes
 from previously.web.proxy import Proxy
 from previously.web.rest import rest_routes
 from previously.web.rest.context import Context
+from previously.web.rest.problems import problem
 from previously.web.turns import Turns
 from previously.web.upstream import Upstream
 
@@ -77,6 +80,7 @@ def create_app(
         ],
         middleware=[Middleware(Measured, meter=meter), Middleware(Guard, token=token)],
         lifespan=lifespan,
+        exception_handlers={404: _unrouted, 405: _unrouted},
     )
     application.state.streams = context.streams  # ended when the server stops
     application.state.guarded = token is not None
@@ -89,6 +93,16 @@ async def _nowhere(request: Request) -> Response:
         f"there is nothing at {request.url.path}. A chat's base URL names it: /c/NAME/v1",
         "not_found",
     )
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """What no route takes, such as a path with a line break in it."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    if request.url.path.startswith("/api"):
+        return problem(
+            status, HTTPStatus(status).phrase, "no route takes this", "See /api/openapi.json."
+        )
+    return refusal(status, f"nothing takes a {request.method} here", "not_found")
 
 
 async def _healthz(_: Request) -> Response:
