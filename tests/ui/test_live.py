@@ -1,4 +1,4 @@
-"""The page follows the server: what arrives, what two people change, and a server that goes away."""
+"""The page follows the server: what arrives, what two people change, a server that goes away."""
 
 from __future__ import annotations
 

@@ -25,35 +25,7 @@ READY = {
     "tasks": ".state, .task",
     "settings": "[data-setting]",
 }
-# Text that does not fit its own box, or boxes of text that lie over each other. What may scroll or
-# is shortened on purpose (an ellipsis, a clamp) is not clipped.
-CLIPPED = """() => {
-  const found = [];
-  const wide = document.documentElement;
-  if (wide.scrollWidth > wide.clientWidth) found.push(`the page is ${wide.scrollWidth} px wide`);
-  const spare = (style) => ["auto", "scroll"].includes(style.overflowX)
-    || style.textOverflow === "ellipsis" || style.webkitLineClamp !== "none"
-    || style.clipPath !== "none";
-  for (const element of document.querySelectorAll("#app *")) {
-    if (element.closest("svg, select, textarea")) continue;
-    const style = getComputedStyle(element);
-    if (spare(style) || !element.clientWidth) continue;
-    const hides = style.overflowX !== "visible" || element.matches("button, .button, .tag");
-    if (hides && element.scrollWidth > element.clientWidth + 1)
-      found.push(`clipped: ${element.className || element.tagName} ${element.textContent.slice(0, 60)}`);
-  }
-  for (const bar of document.querySelectorAll("header, .row, .title, .meta, .legend, .pager")) {
-    const boxes = [...bar.children].map((each) => [each, each.getBoundingClientRect()])
-      .filter(([each, box]) => box.width && box.height && getComputedStyle(each).position === "static");
-    for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
-      const [a, b] = [boxes[i][1], boxes[j][1]];
-      const over = Math.min(a.right, b.right) - Math.max(a.left, b.left);
-      const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-      if (over > 1 && down > 1) found.push(`overlap: ${boxes[i][0].textContent.slice(0, 40)} | ${boxes[j][0].textContent.slice(0, 40)}`);
-    }
-  }
-  return found.slice(0, 5);
-}"""
+CLIPPED = Path(__file__).with_name("clipped.js").read_text(encoding="utf-8")
 
 
 def shots() -> Path | None:

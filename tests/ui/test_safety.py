@@ -22,7 +22,7 @@ PAYLOADS = [
     "{{constructor.constructor('window.__xss = 6')()}}",
     '"><b id="broken-out">bold</b>',
 ]
-MARKUP = ".prose :is(script, img, svg, iframe, style, form, [style], [onerror], [onload]), #broken-out"
+MARKUP = ".prose :is(script, img, svg, iframe, style, form, [style], [onerror]), #broken-out"
 
 
 def _still_safe(page: Page) -> None:
@@ -37,7 +37,9 @@ def test_no_text_field_becomes_markup_and_no_stranger_is_asked(
     chat = server.chat(f"chat {PAYLOADS[1]}", PAYLOADS * 6)
     server.api("PATCH", f"chats/{chat}", {"title": PAYLOADS[0] + PAYLOADS[2]})
     server.api(
-        "POST", "profiles", {"name": "odd", "base_url": "http://127.0.0.1:9/v1", "model": PAYLOADS[1]}
+        "POST",
+        "profiles",
+        {"name": "odd", "base_url": "http://127.0.0.1:9/v1", "model": PAYLOADS[1]},
     )
     first = server.api("GET", f"chats/{chat}/summaries")["items"][0]["id"]
     server.api("PATCH", f"summaries/{first}", {"text": "\n".join(PAYLOADS)})
@@ -67,7 +69,7 @@ def test_no_text_field_becomes_markup_and_no_stranger_is_asked(
 
 
 def test_a_link_in_a_message_says_nothing_about_this_page(server: Server, open_page: Open) -> None:
-    chat = server.chat("links", ["[a page](https://example.org/a) and [mail](mailto:a@example.org)"])
+    chat = server.chat("links", ["[a page](https://example.org/a), [mail](mailto:a@example.org)"])
     page = open_page(f"{server.url}/#tab=history&chat={chat}")
     link = page.get_by_role("link", name="a page")
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")

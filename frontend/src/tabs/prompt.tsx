@@ -180,23 +180,18 @@ function Recalled({ data }: { data: Prompt }): JSX.Element | null {
   return (
     <section class="card stack tight">
       <h2>{t("prompt.recalled")}</h2>
-      <div class="wide-table" tabIndex={0} role="region" aria-label={t("prompt.recalled")}>
-        <table>
-          <thead>
-            <tr><th>{t("floor")}</th><th class="num">{t("prompt.score")}</th><th>{t("prompt.why")}</th><th>{t("prompt.text")}</th></tr>
-          </thead>
-          <tbody>
-            {data.recalled.map((hit) => (
-              <tr key={hit.message}>
-                <td><a href={href({ tab: "history", floor: hit.floor })}>#{hit.floor}</a></td>
-                <td class="num">{number(hit.score, 2)}</td>
-                <td class="small">{said(hit.reason)}</td>
-                <td class="serif">{shorten(hit.text, 120)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <ol class="recalled">
+        {data.recalled.map((hit) => (
+          <li key={hit.message}>
+            <p class="meta">
+              <a href={href({ tab: "history", floor: hit.floor })}>{floors(hit.floor)}</a>
+              <span class="num">{t("prompt.score", { score: number(hit.score, 2) })}</span>
+              <span>{said(hit.reason)}</span>
+            </p>
+            <p class="serif">{shorten(hit.text, 160)}</p>
+          </li>
+        ))}
+      </ol>
     </section>
   );
 }
