@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.ui.conftest import Open
 from tests.ui.serving import Server
@@ -86,7 +86,7 @@ def test_a_hidden_page_gives_its_connection_back_and_catches_up(
 ) -> None:
     context.add_init_script(HIDING)
     chat = server.chat("hidden", SAID[:4])
-    pages = []
+    pages: list[Page] = []
     for _ in range(8):  # a browser has six connections to a server
         if pages:
             pages[-1].evaluate("__show('hidden')")
