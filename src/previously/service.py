@@ -66,7 +66,7 @@ from previously.settings import (
     Settings,
     checked,
 )
-from previously.store import FloorPage, Kept, Progress, Store
+from previously.store import ChatFacts, FloorPage, Kept, Progress, Store
 from previously.summariser import quote
 from previously.text.turns import pending_start
 
@@ -147,6 +147,7 @@ class Service:
         self._clock_ms = clock_ms
         self._budgets: dict[int, int] = {}
         self._changes: dict[int, asyncio.Event] = {}
+        self._facts: dict[int, tuple[int, ChatFacts]] = {}
         self._listeners: set[Callable[[int], None]] = set()
         self._rendered: OrderedDict[tuple[int, FoldKey], tuple[Fold, tuple[Block, ...]]] = (
             OrderedDict()
@@ -687,16 +688,27 @@ class Service:
         self._tell(chat_id)
 
     async def floors(
-        self, ref: ChatRef, first: int, limit: int
+        self, ref: ChatRef, first: int | None, limit: int
     ) -> tuple[FloorPage, tuple[Place, ...]]:
-        """Messages from a floor on, and how each stands in the next prompt."""
+        """Messages from a floor on, or the newest, and how each stands in the next prompt."""
         page = await self.store.floor_page(ref, first, limit)
         if not page.messages:
             return page, ()
         prompt = await self.prompt(ref, preview=True)
         lane = (await self.store.find_chat(ref.owner, ref.name)).lane
         covering = await self.store.covering(ref, lane, [m.id for m in page.messages])
-        return page, tuple(_places(page.messages, first, covering, prompt))
+        return page, tuple(_places(page.messages, page.first, covering, prompt))
+
+    async def facts(self, ref: ChatRef) -> ChatFacts:
+        """What takes a look at all of a chat, taken once for each of its revisions."""
+        rev = (await self.store.work_state(ref)).rev
+        known = self._facts.get(ref.id)
+        if known is None or known[0] != rev:
+            known = (rev, await self.store.chat_facts(ref))
+            self._facts[ref.id] = known
+            if len(self._facts) > RENDERED_KEPT:
+                self._facts.pop(next(iter(self._facts)))
+        return known[1]
 
     async def alter(
         self, ref: ChatRef, message_id: int, values: Mapping[str, Any], version: int | None = None

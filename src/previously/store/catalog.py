@@ -34,11 +34,14 @@ _ACTIVE = sa.func.coalesce(
     _C.created_at,
 )
 _COUNT = sa.select(sa.func.count()).select_from(message).where(M.chat_id == _C.id).correlate(chat)
+_EVERY = sa.case(  # as many as were born in it; a branch has taken only some along
+    (_C.branch_of.is_(None), work.c.next_n - 1), else_=_COUNT.scalar_subquery()
+)
 _CARD = sa.select(
     _C.id, _C.owner, _C.name, _C.title, _C.preset, _C.lane, _C.created_at, _C.deleted_at,
     _C.recording, _C.recalculating, _C.branch_of, _C.extra, work.c.rev, work.c.next_s,
     _ACTIVE.label("active_at"),
-    _COUNT.scalar_subquery().label("count"),
+    _EVERY.label("count"),
     _COUNT.where(M.deleted_at.is_not(None)).scalar_subquery().label("gone"),
 ).join(work, work.c.chat_id == _C.id)  # fmt: skip
 

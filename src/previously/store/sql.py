@@ -569,7 +569,7 @@ class SqlStore:
             pass
         await self._db.write(catalog.finish_purge, ref)
 
-    async def floor_page(self, ref: ChatRef, first: int, limit: int) -> FloorPage:
+    async def floor_page(self, ref: ChatRef, first: int | None, limit: int) -> FloorPage:
         return await self._db.read(floors.page, ref, first, limit)
 
     async def message(self, ref: ChatRef, message_id: int) -> Message:

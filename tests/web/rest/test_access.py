@@ -57,7 +57,7 @@ async def test_a_login_gives_a_cookie_that_scripts_cannot_read(guarded: Rest):
 
 
 async def test_tokens_are_good_for_what_they_were_made_for(guarded: Rest):
-    made = {}
+    made: dict[str, dict[str, str]] = {}
     for scope in ("read", "write", "admin"):
         body = {"name": scope, "scopes": [scope]}
         answer = await guarded.call("POST", "tokens", json=body, headers=SHOWN)

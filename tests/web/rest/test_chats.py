@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,7 @@ async def test_an_export_is_imported_again_as_it_was(rest: Rest):
 CALL = {"id": "x", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
-def openai_line(message: dict[str, object]) -> bytes:
+def openai_line(message: Mapping[str, object]) -> bytes:
     return json.dumps(message, ensure_ascii=False).encode() + b"\n"
 
 

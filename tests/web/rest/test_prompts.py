@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from previously.testing import ScriptedLlm
-from tests.web.rest.rig import Rest, opened, spoken
+from tests.web.rest.rig import Rest, opened
 
 
 async def test_the_prompt_is_shown_in_blocks_with_all_that_it_leaves_out(either: Rest):
@@ -84,7 +86,7 @@ async def test_events_tell_of_every_change(either: Rest):
                 told = await anext(events)
 
 
-async def _events(stream):
+async def _events(stream: aiohttp.ClientResponse) -> AsyncIterator[dict[str, str]]:
     found: dict[str, str] = {}
     async for raw in stream.content:
         line = raw.decode().rstrip("\n")
@@ -127,4 +129,3 @@ async def test_figures_are_exposed_without_words(rest: Rest):
     assert 'previously_request_seconds_count{door="rest"}' in text
     assert "secret" not in text
     assert (await rest.call("GET", "/readyz")).status == 200
-    assert spoken(1)

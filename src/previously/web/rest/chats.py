@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from previously.errors import ChatNotFound
+from previously.lanes.registry import history_lane
 from previously.model import ChatRef
 from previously.service import OWNER, Service
 from previously.web.rest import ids, shapes, told
@@ -55,6 +58,8 @@ async def changed(
     """Another title, another preset, recording on or off."""
     if seen is not None:
         check_seen(seen, (await use.store.chat_card(ref)).chat.revision, "the chat")
+    if asked.preset is not None:
+        history_lane(asked.preset)  # so that a wrong one changes nothing
     if asked.title is not None:
         await use.set_title(ref, asked.title)
     if asked.preset is not None:
@@ -76,8 +81,7 @@ async def removed(
     if not purge:
         await use.delete_chat(await use.chat_by_id(key))
         return
-    deleted = {card.chat.ref.id for card in await use.store.chat_cards(OWNER, 1_000, deleted=True)}
-    if key not in deleted:
+    with suppress(ChatNotFound):  # it may have been put away before
         await use.delete_chat(await use.chat_by_id(key))
     await use.purge_chat(key)
 
@@ -117,7 +121,7 @@ async def recalculated(use: Use, ref: TheChat) -> None:
 async def full(use: Service, ref: ChatRef) -> shapes.ChatFull:
     """A chat with all there is to say about it."""
     card = await use.store.chat_card(ref)
-    facts = await use.store.chat_facts(ref)
+    facts = await use.facts(ref)
     progress = await use.store.progress(ref, card.chat.lane)
     state = await use.store.work_state(ref)
     return shapes.ChatFull(

@@ -38,22 +38,16 @@ async def listed(
     first, size = from_floor, limit
     if page is not None:
         first = (page - 1) * limit
-    if first is None:
-        end = before_floor
-        if end is None:
-            end = (await use.store.chat_card(ref)).messages
-        first = max(0, end - limit)
-        size = min(limit, end - first)
-    if size < 1:  # before the first floor there is nothing
-        count = (await use.store.chat_card(ref)).messages
-        return shapes.MessagePage(items=[], total=count, first_floor=0, older=None, newer=0)
+    if first is None and before_floor is not None:
+        first = max(0, before_floor - limit)
+        size = before_floor - first
     found, places = await use.floors(ref, first, size)
-    end = first + len(found.messages)
+    end = found.first + len(found.messages)
     return shapes.MessagePage(
         items=told.messages(found, places),
         total=found.total,
-        first_floor=first,
-        older=min(first, found.total) if first > 0 and found.total else None,
+        first_floor=found.first,
+        older=min(found.first, found.total) if found.first > 0 and found.total else None,
         newer=end if end < found.total else None,
     )
 

@@ -37,7 +37,7 @@ async def shown(
     positions = await _positions(use, ref, built)
     floors = await use.store.floors(ref, list(_wanted(built, positions)))
     sent = await use.store.last_sent(ref)
-    facts = await use.store.chat_facts(ref)
+    facts = await use.facts(ref)
     layers: Counter[str] = Counter()
     for block in built.trace.blocks:
         layers[block.place] += block.tokens

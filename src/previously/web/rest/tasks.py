@@ -46,7 +46,7 @@ async def listed(
 async def _work(use: Service, ref: ChatRef, card: ChatCard) -> shapes.Work:
     state = await use.store.work_state(ref)
     progress = await use.store.progress(ref, card.chat.lane)
-    facts = await use.store.chat_facts(ref)
+    facts = await use.facts(ref)
     return shapes.Work(
         chat=ids.chat_id(ref.id),
         chat_title=card.chat.title,

@@ -15,7 +15,7 @@ from previously import formats
 from previously.errors import BadInput
 from previously.formats import openai
 from previously.model import EXTRACTIVE, Chat, ChatRef, NewMessage
-from previously.service import NAME_CHARS_MAX, Service
+from previously.service import NAME_CHARS_MAX, OWNER, Service
 from previously.web.rest import shapes, told
 from previously.web.rest.context import TheChat, Use
 
@@ -68,7 +68,7 @@ async def sample(use: Use, asked: shapes.Sample | None = None) -> shapes.Importe
     """A story of 416 floors in a chat of its own, summarised without any model."""
     language = (asked or shapes.Sample()).language
     story = (files("previously") / "samples" / f"{language}.jsonl").read_text(encoding="utf-8")
-    taken = {card.chat.ref.name for card in await use.store.chat_cards("local", 1_000)}
+    taken = {card.chat.ref.name for card in await use.store.chat_cards(OWNER, 1_000)}
     names = (f"demo-{language}{'' if n == 1 else f'-{n}'}" for n in range(1, 1_002))
     name = next(one for one in names if one not in taken)
     said = await asyncio.to_thread(lambda: list(openai.read(story)))
