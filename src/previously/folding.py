@@ -76,17 +76,20 @@ def _was_cut_too_short(snapshot: Snapshot) -> bool:
 
 def _growth(snapshot: Snapshot, room_tokens: int, now_ms: int) -> str | None:
     tail, settings = snapshot.tail, snapshot.settings
+    too_large = total_tokens(tail) > room_tokens * TAIL_SHARE_MAX
+    high = len(tail) >= settings.high_mark
+    cold = len(tail) > 1 and now_ms - tail[-2].created_at_ms > COLD_AFTER_MS
+    if not (too_large or high or cold):
+        return None  # nearly every turn: where the tail could start need not be known
     start = tail_start(tail, settings.visible_floors, int(room_tokens * TAIL_SHARE))
     gain = sum(1 for m in tail[:start] if m.pos <= snapshot.covered_to)
     if gain == 0:
         return None
-    if total_tokens(tail) > room_tokens * TAIL_SHARE_MAX:
+    if too_large:
         return TOO_LARGE
     if gain < max(1, settings.fold_every // 2):
         return None
-    if len(tail) >= settings.high_mark:
-        return HIGH_MARK
-    return COLD if now_ms - tail[-2].created_at_ms > COLD_AFTER_MS else None
+    return HIGH_MARK if high else COLD
 
 
 def move(snapshot: Snapshot, room_tokens: int, reason: str) -> Snapshot:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any
@@ -26,6 +26,8 @@ BACKLOG_MAX = 400  # uncovered messages; who would pay for more is asked first
 
 BLANKS = " \t\r\n\f\v\u00a0\u3000"  # what may surround a text; the database trims the same set
 ROLES = frozenset({"system", "user", "assistant", "tool"})
+CLIENT = "client"  # hides a message by no longer sending it, and shows it by sending it again
+HIDING = ("user", CLIENT)  # whose hiding keeps a message out of every prompt
 IMPORTED = "previously:imported"  # in `extra`: what a file said of a message; never sent on
 
 
@@ -149,7 +151,8 @@ class Message:
     @property
     def shown(self) -> bool:
         """Whether a prompt may hold this message at all."""
-        return self.deleted_at_ms is None and self.hidden_by != "user" and self.kind == Kind.SPEECH
+        hidden = self.hidden_by in HIDING
+        return self.deleted_at_ms is None and not hidden and self.kind == Kind.SPEECH
 
     @property
     def eligible(self) -> bool:
@@ -189,7 +192,22 @@ class TurnRecord:
     confirms: tuple[tuple[int, NewMessage | None], ...]  # the client's text, where it differs
     appends: tuple[NewMessage, ...]
     reply: NewMessage | None
-    rerolls: int | None  # the candidate that the reply is another variant of
+    rerolls: int | None  # the message that the reply is another variant of
+    grows: int | None = None  # the message that the reply goes on with
+    edits: tuple[tuple[int, NewMessage], ...] = ()  # other words where they stood
+    hides: tuple[int, ...] = ()  # missing between two that the client shows
+    shows: tuple[int, ...] = ()  # hidden so before, and there again
+    drops: tuple[int, ...] = ()  # gone from the end: the story goes on without them
+    inserts: tuple[tuple[int, tuple[NewMessage, ...]], ...] = ()  # older ones, before which
+
+    @property
+    def mends(self) -> bool:
+        """Whether it changes what is stored, beside adding to it."""
+        return bool(self.edits or self.hides or self.shows or self.drops or self.inserts)
+
+    def mending(self) -> TurnRecord:
+        """Only that part."""
+        return replace(self, confirms=(), appends=(), reply=None, rerolls=None, grows=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from collections.abc import (
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from previously import folding, search
 from previously.assembler import (
@@ -121,6 +121,31 @@ class TaskState:
     children: tuple[int, ...] = ()  # summaries that it reads instead of messages
 
 
+class AtMost(int):
+    """A budget that gives way to a smaller one of the chat's own."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """One look at a chat: what its next prompt starts from, and its newest messages."""
+
+    snapshot: Snapshot
+    budget_tokens: int
+    newest: tuple[Message, ...]
+
+
+class _Telling(NamedTuple):
+    """How a prompt is wanted."""
+
+    budget: int
+    head_tokens: int
+    pending: tuple[Message, ...]
+    audience: Collection[str]
+    preview: bool
+
+
 class Background(Protocol):
     """What works off the tasks in this process."""
 
@@ -171,6 +196,10 @@ class Service:
     async def find_chat(self, name: str) -> Chat:
         """The chat of that name, or `ChatNotFound`."""
         return await self.store.find_chat(OWNER, name)
+
+    async def settings(self, ref: ChatRef) -> Settings:
+        """What holds for this chat now."""
+        return (await self.store.load(ref, AS_SAID, wide=False, tail_max=1)).settings
 
     async def append(self, ref: ChatRef, new: Sequence[NewMessage]) -> tuple[Message, ...]:
         """Record messages; they are durable when this returns."""
@@ -374,6 +403,10 @@ class Service:
         self.wake(ref)
         return result
 
+    def now_ms(self) -> int:
+        """This house's clock, in UTC epoch milliseconds."""
+        return self._clock_ms()
+
     def wake(self, ref: ChatRef) -> None:
         """Tell the background, and whoever listens, that this chat has changed.
 
@@ -413,33 +446,69 @@ class Service:
         """The next prompt. The fold moves here, and only here; a preview moves nothing.
 
         `pending` are messages not recorded yet; `head_tokens` is what the caller puts in front.
+        A budget that is `AtMost` gives way to a smaller one of the chat's own.
         A `query` is a question about the past: what it calls up goes before summaries.
         """
         if budget_tokens is not None and budget_tokens < BUDGET_MIN:
             raise BadInput(f"a budget has at least {BUDGET_MIN} tokens", field="budget_tokens")
         snapshot, budget = await self._look(ref, budget_tokens, audience, wide=False)
-        if pending and not snapshot.recording:
+        told = _Telling(budget, head_tokens, tuple(pending), audience, preview)
+        if query is None or not snapshot.settings.enabled:
+            return await self._told(snapshot, told)
+        snapshot = await self._folded(snapshot, told)
+        start = answer_room(snapshot, budget, head_tokens)
+        found = await self._recall(snapshot, query, audience, start, question=True)
+        return assemble_answer(snapshot, found, budget, head_tokens)
+
+    async def glance(self, ref: ChatRef, budget_tokens: int | None, newest_max: int) -> Glance:
+        """A chat's newest messages, and all that its next prompt starts from, in one look."""
+        guess = self._budgets.get(ref.id) or Settings().budget_tokens
+        budget = _within(budget_tokens, guess)
+        snapshot, newest = await self.store.glance(ref, FoldKey("", budget), newest_max)
+        own = snapshot.settings.budget_tokens
+        if own != guess and _may_differ(budget_tokens):
+            self._budgets[ref.id] = own  # guessed wrong: the settings have another budget
+            return await self.glance(ref, budget_tokens, newest_max)
+        return Glance(snapshot, budget, newest)
+
+    async def prompt_of(
+        self,
+        seen: Glance,
+        *,
+        head_tokens: int = 0,
+        pending: Sequence[Message] = (),
+        preview: bool = False,
+    ) -> Prompt:
+        """The next prompt, as `prompt` gives it, from a look that was just taken."""
+        told = _Telling(seen.budget_tokens, head_tokens, tuple(pending), (), preview)
+        return await self._told(seen.snapshot, told)
+
+    async def _told(self, snapshot: Snapshot, told: _Telling) -> Prompt:
+        if told.pending and not snapshot.recording:
             raise BadInput("recording of this chat is paused", field="recording")
         if not snapshot.settings.enabled:
-            raw = _with(await self.store.load(ref, AS_SAID, wide=False), pending)
-            return assemble(raw, (), budget, head_tokens)
-        room = budget - head_tokens - total_tokens([m for m in snapshot.shown if _stands(m)])
-        reason = folding.wanted(_with(snapshot, pending), room, self._clock_ms())
-        if reason is not None:
-            wide, _ = await self._look(ref, budget_tokens, audience, wide=True)
-            snapshot = folding.move(_with(wide, pending), room, reason)
-            if not preview and not self.store.read_only:
-                await self.store.save_fold(ref, snapshot.fold, snapshot.rev)
-        else:
-            snapshot = _with(snapshot, pending)
-        if query is not None:
-            start = answer_room(snapshot, budget, head_tokens)
-            found = await self._recall(snapshot, query, audience, start, question=True)
-            return assemble_answer(snapshot, found, budget, head_tokens)
+            raw = await self.store.load(snapshot.ref, AS_SAID, wide=False)
+            return assemble(_with(raw, told.pending), (), told.budget, told.head_tokens)
+        snapshot = await self._folded(snapshot, told)
         before = self._before_tail(snapshot)
-        start = tail_from(snapshot, before, budget, head_tokens)
-        found = await self._called_up(snapshot, audience, start)
-        return assemble(snapshot, before, budget, head_tokens, found)
+        found = None
+        if snapshot.settings.related:
+            start = tail_from(snapshot, before, told.budget, told.head_tokens)
+            found = await self._called_up(snapshot, told.audience, start)
+        return assemble(snapshot, before, told.budget, told.head_tokens, found)
+
+    async def _folded(self, snapshot: Snapshot, told: _Telling) -> Snapshot:
+        """The snapshot with the pending turn, under the fold that it should have by now."""
+        standing = total_tokens([m for m in snapshot.shown if _stands(m)])
+        room = told.budget - told.head_tokens - standing
+        reason = folding.wanted(_with(snapshot, told.pending), room, self._clock_ms())
+        if reason is None:
+            return _with(snapshot, told.pending)
+        wide, _ = await self._look(snapshot.ref, told.budget, told.audience, wide=True)
+        moved = folding.move(_with(wide, told.pending), room, reason)
+        if not told.preview and not self.store.read_only:
+            await self.store.save_fold(moved.ref, moved.fold, moved.rev)
+        return moved
 
     async def _called_up(
         self, snapshot: Snapshot, audience: Collection[str], before_pos: int
@@ -447,7 +516,7 @@ class Service:
         """What the pending turn calls up of all that is not in the tail."""
         pending = snapshot.tail[pending_start(snapshot.tail) :]
         text = "\n".join(m.body for m in reversed(pending) if m.role == "user")
-        if not snapshot.settings.related or not text or before_pos == START:
+        if not text or before_pos == START:
             return None
         return await self._recall(snapshot, text, audience, before_pos)
 
@@ -479,13 +548,14 @@ class Service:
     async def _look(
         self, ref: ChatRef, budget_tokens: int | None, audience: Collection[str] = (), *, wide: bool
     ) -> tuple[Snapshot, int]:
-        budget = budget_tokens or self._budgets.get(ref.id) or Settings().budget_tokens
+        guess = self._budgets.get(ref.id) or Settings().budget_tokens
+        budget = _within(budget_tokens, guess)
         key = FoldKey(json.dumps(sorted(audience)) if audience else "", budget)
         snapshot = await self._load(ref, key, wide=wide)
         own = snapshot.settings.budget_tokens
-        if budget_tokens is None and own != budget:
+        if own != guess and _may_differ(budget_tokens):
             self._budgets[ref.id] = own  # guessed wrong: the settings have another budget
-            return await self._look(ref, None, audience, wide=wide)
+            return await self._look(ref, budget_tokens, audience, wide=wide)
         return (folding.seen_by(snapshot, audience) if audience else snapshot), budget
 
     async def _load(self, ref: ChatRef, key: FoldKey, *, wide: bool) -> Snapshot:
@@ -632,19 +702,20 @@ class Service:
         budget_tokens: int | None = None,
         *,
         head_tokens: int = 0,
+        preview: bool = False,
     ) -> Prompt:
         """The prompt that the newest reply answered, for another one: under the same fold."""
         snapshot, budget = await self._look(ref, budget_tokens, wide=False)
-        if snapshot.fold.stale or snapshot.fold.version == 0:
-            await self.prompt(ref, budget_tokens, head_tokens=head_tokens)
-            snapshot, budget = await self._look(ref, budget_tokens, wide=False)
+        unfolded = snapshot.fold.stale or snapshot.fold.version == 0
+        if unfolded and preview:
+            wide, _ = await self._look(ref, budget, wide=True)
+            snapshot = folding.move(wide, budget - head_tokens, folding.FIRST)
+        elif unfolded:
+            await self.prompt(ref, budget, head_tokens=head_tokens)
+            snapshot, budget = await self._look(ref, budget, wide=False)
         tail = tuple(m for m in snapshot.tail if m.id != reply_id)
         before = self._before_tail(snapshot)
         return assemble(replace(snapshot, tail=tail), before, budget, head_tokens)
-
-    def now_ms(self) -> int:
-        """This house's clock, in UTC epoch milliseconds."""
-        return self._clock_ms()
 
     async def chat_by_id(self, chat_id: int) -> ChatRef:
         """The chat with that key, or `ChatNotFound`."""
@@ -793,6 +864,18 @@ def _parsed(message_id: str, hash_: str, marks: Mapping[str, Any] | None = None)
     if marks or not isinstance(plain["hidden_by"], str | None):
         raise ValueError("a save has no other marks")
     return Kept(int(message_id), bytes.fromhex(hash_), plain)
+
+
+def _may_differ(budget_tokens: int | None) -> bool:
+    """Whether the chat's own budget has a say."""
+    return budget_tokens is None or isinstance(budget_tokens, AtMost)
+
+
+def _within(budget_tokens: int | None, own: int) -> int:
+    """The budget that holds, where the chat's own is `own`."""
+    if isinstance(budget_tokens, AtMost):
+        return min(own, max(BUDGET_MIN, int(budget_tokens)))
+    return budget_tokens or own
 
 
 def _stands(thing: Message | Summary) -> bool:

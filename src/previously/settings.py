@@ -184,6 +184,9 @@ class Settings:
     related: bool = _setting(
         default=True, coerce=_flag, help_text="quote old messages that the newest turn calls up"
     )
+    retry_on_overflow: bool = _setting(
+        default=True, coerce=_flag, help_text="send less when the model's window is too small"
+    )
     summary_profile: str = _setting(
         "", _text(80), "profile of the model that writes summaries (empty: main, else extracts)"
     )
@@ -266,10 +269,15 @@ def checked(changes: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+# Names that other programs' settings have for the same thing.
+ALSO_NAMED = {"SUMMARY_RETRY_ON_CONTEXT_OVERFLOW": "retry_on_overflow"}
+
+
 def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Settings named PREVIOUSLY_<NAME> in the environment."""
+    """Settings named PREVIOUSLY_<NAME> in the environment, or as other programs name them."""
     prefix = "PREVIOUSLY_"
-    return {
+    found = {name: environ[other] for other, name in ALSO_NAMED.items() if other in environ}
+    return found | {
         f.name: environ[prefix + f.name.upper()]
         for f in fields(Settings)
         if prefix + f.name.upper() in environ

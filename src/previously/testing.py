@@ -204,6 +204,7 @@ class FakeUpstream:
         app.router.add_post("/v1/chat/completions", self._completions)
         app.router.add_post("/v1/messages", self._messages)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_route("*", "/v1/{rest:.*}", self._echo)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()
         await web.TCPSite(self._runner, self._host, self._port).start()
@@ -234,6 +235,13 @@ class FakeUpstream:
         }
         page = {"has_more": False, "first_id": "fake", "last_id": "fake"}
         return web.json_response({"object": "list", "data": [model], **page}, headers=self.headers)
+
+    async def _echo(self, request: web.Request) -> web.StreamResponse:
+        """Any other route gives back what it got."""
+        seen = await self._note(request)
+        kind = request.headers.get("content-type", "application/octet-stream")
+        headers = {"content-type": kind, "x-method": request.method, **self.headers}
+        return web.Response(body=seen.raw, headers=headers)
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         return await self._counted(request, _OPENAI)

@@ -164,7 +164,7 @@ BAD = [
     (EN, f"=== 0123456789ab ===\n{NOTE_EN}\n=== 0123456789ab ===", "marks around the material"),
     (EN, f"{LEAK} {NOTE_EN}", "repeats the instructions"),
     (ZH, f"{LEAK_ZH}{NOTE_ZH}", "repeats the instructions"),
-    (EN, "Mira spoke of coins and stairs and letters and lamps. " * 20, "tokens, and its material"),
+    (EN, "Mira spoke of coins and stairs and letters and lamps. " * 20, "longer than its material"),
     (EN, "\n".join(f"{who}: {what}" for who, what in EN), "word for word"),
     (ZH, "\n".join(f"{who}：{what}" for who, what in ZH), "word for word"),
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import inspect
+import re
+from dataclasses import fields, replace
 
 import pytest
 
@@ -16,6 +18,7 @@ from previously.lanes.wording import (
 )
 from previously.model import Line, Part, Task, Uncovered
 from previously.prompts import KINDS, Instruction, Texts, texts
+from previously.text import answer
 from previously.text.lines import line_tokens, lines_of, lines_of_text, resolved
 from previously.text.template import unknown
 from tests.core.makers import CHAT, message
@@ -49,6 +52,8 @@ def test_our_own_texts_pass_the_rules_for_a_users(language: str):
 
 def test_both_languages_say_everything():
     for field in fields(Texts):
+        if field.name == "faults":  # they are English where they are found
+            continue
         english, chinese = getattr(texts("en"), field.name), getattr(texts("zh"), field.name)
         assert english
         assert chinese
@@ -162,3 +167,13 @@ def test_plain_text_is_read_by_paragraphs_with_nothing_lost(text: str, pieces: l
     assert [x.text for x in lines] == pieces
     assert "".join(x.text for x in lines) == text
     assert [x.source for x in lines] == list(range(1, len(lines) + 1))
+
+
+def test_every_fault_of_an_answer_is_told_in_the_language_of_the_request():
+    source = inspect.getsource(answer)
+    faults = set(re.findall(r'"(the (?:answer|model)[^"]+)"', source))
+    assert len(faults) > 12
+    assert faults == set(texts("zh").faults)
+    ask = replace(ask_to_shorten("一条很长的记录。", 40, "=== f ===", "zh"), language="zh")
+    again = ask_again(ask, "the answer was empty").messages[-1]["content"]
+    assert again == "上一次的回答无法使用：回答是空的。请只回答记录本身。"

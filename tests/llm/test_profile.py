@@ -29,6 +29,7 @@ def test_a_profile_survives_the_way_through_json() -> None:
         "limits": {"at_once": 2, "per_minute": 30},
         "stream": True,
         "params": {"top_p": 0.9},
+        "cache_marks": "anthropic",
     }
     profile = from_mapping(given)
     assert profile.limits == Limits(2, 30)

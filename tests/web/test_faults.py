@@ -71,11 +71,11 @@ async def hangs(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.parametrize("fault", [fails, breaks])
-@pytest.mark.parametrize("method", ["find_chat", "newest", "load", "save_fold", "ensure_chat"])
+@pytest.mark.parametrize("method", ["find_chat", "glance", "load", "save_fold", "ensure_chat"])
 async def test_a_fault_in_memory_passes_the_request_as_it_came(
     door: Door, method: str, fault: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if method == "newest":  # not looked at before there is a chat
+    if method == "glance":  # not looked at before there is a chat
         await door.house.service.open_chat("demo")
     door.break_store(**{method: fault})
     raw = b'{"messages":[{"role":"user","content":"private words"}] }'

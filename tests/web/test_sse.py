@@ -24,7 +24,7 @@ STREAM = (
     + event({"tool_calls": [{"index": 0, "function": {"arguments": '{"a"'}}]})
     + event({"tool_calls": [{"index": 1, "id": "c2", "function": {"name": "g"}}]})
     + event({"tool_calls": [{"index": 0, "function": {"arguments": ": 1}"}}]})
-    + b'data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}\n\n'
+    + (FINISH := b'data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}\n\n')
     + b"data: [DONE]\n\n"
 )
 
@@ -35,7 +35,7 @@ def test_any_cut_into_chunks_gives_the_same_words_and_the_same_bytes(cuts: list[
     edges = [0, *sorted(cuts), len(STREAM)]
     for start, end in itertools.pairwise(edges):
         passed += tap.feed(STREAM[start:end])
-    assert passed == STREAM[: STREAM.index(b"data: [DONE]")]
+    assert passed == STREAM[: STREAM.index(FINISH)]
     said = tap.end()
     assert said is not None
     assert said.body == "你好 there"
@@ -52,7 +52,20 @@ def test_what_comes_after_the_closing_event_is_held_with_it() -> None:
     tap = Tap()
     assert tap.feed(b"data: [DONE]\n\nmore") == b""
     assert tap.feed(b" and more") == b""
-    assert tap.rest() == b"data: [DONE]\n\nmore and more"
+    assert tap.rest() + tap.rest() == b"data: [DONE]\n\nmore and more"
+
+
+def test_words_after_their_own_end_are_heard_too() -> None:
+    tap = Tap()
+    finish = b'data: {"choices":[{"delta":{"content":"A"},"finish_reason":"stop"}]}\n\n'
+    assert tap.feed(finish) == b""
+    assert tap.ripe
+    assert tap.rest() == finish
+    more = event({"content": "B"})
+    assert tap.feed(more) == more
+    said = tap.end()
+    assert said is not None
+    assert said.body == "AB"
 
 
 def test_a_stream_that_ends_in_the_middle_of_an_event_keeps_its_words() -> None:

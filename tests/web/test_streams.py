@@ -11,7 +11,7 @@ from openai import APIError
 
 from previously.model import State
 from previously.testing import Failure
-from previously.web import serve
+from previously.web import relay, serve
 from tests.web.rig import Door, Talk, ask, opened, say, say_streaming, until
 
 LONG = "The lamp turned over the dark water, and nobody came. " * 8
@@ -177,3 +177,52 @@ async def test_streams_of_equal_requests_make_one_turn(door: Door) -> None:
     await asyncio.gather(*(say_streaming(client, [], "one") for _ in range(5)))
     assert len(await door.messages()) == 2
     assert len(door.rows("select * from variant")) == 5
+
+
+async def test_what_says_that_a_reply_is_whole_leaves_after_the_commit(door: Door) -> None:
+    async def slow(*args: Any) -> None:
+        await asyncio.sleep(0.2)
+        await door.house.store.record_turn(*args)
+
+    door.break_store(record_turn=slow)
+    door.upstream.sends_done = False
+    async with door.http.post(door.url(), json=body("one")) as answer:
+        async for line in answer.content:
+            if b'"finish_reason": "stop"' in line:
+                break
+        assert len(door.rows("select * from message")) == 2
+
+
+async def test_words_after_their_own_end_are_kept(door: Door) -> None:
+    stream = (
+        b'data: {"choices":[{"delta":{"content":"Hel"},"finish_reason":"stop"}]}\n\n'
+        b'data: {"choices":[{"delta":{"content":"lo"},"finish_reason":"stop"}]}\n\n'
+        b"data: [DONE]\n\n"
+    )
+    door.upstream.says(Failure(200, stream, {"content-type": "text/event-stream"}))
+    async with door.http.post(door.url(), json=body("one")) as answer:
+        assert await answer.read() == stream
+    assert await door.lines() == [("user", "one"), ("assistant", "Hello")]
+
+
+async def test_a_server_that_is_stopped_lets_streams_end(tmp_path: Path) -> None:
+    async with aiohttp.ClientSession() as session:
+        async with opened(tmp_path) as door:
+            door.upstream.says(LONG)
+            door.upstream.piece_delay_s = 0.01
+            answer = await session.post(door.url(), json=body("one"))
+            await read_some(answer, 3)
+            rest = asyncio.create_task(answer.read())
+        assert (await rest).endswith(b"data: [DONE]\n\n")
+        assert door.rows("select body from message order by pos")[1] == (LONG,)
+
+
+async def test_a_client_that_takes_nothing_is_let_go(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "CLIENT_STALL_S", 0.2)
+    door.upstream.says("x" * 8_000_000)
+    answer = await door.http.post(door.url(), json=body("one"))
+    await until(lambda: len(door.rows("select * from message")) == 2)
+    with pytest.raises(aiohttp.ClientError):
+        await answer.read()

@@ -12,7 +12,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from previously.errors import ChatNotFound
-from previously.model import ChatRef, Message, NewMessage, State
+from previously.model import ChatRef, FoldKey, NewMessage, State
 from previously.testing import Failure, ScriptedLlm
 from tests.web.rig import Door, Talk, ask, opened, say, say_streaming, size
 
@@ -324,13 +324,13 @@ async def test_a_prompt_never_shows_a_turn_that_was_recorded_meanwhile(door: Doo
     client, talk = door.client(), Talk()
     await say(client, talk, "one")
 
-    async def overtaken(ref: ChatRef, limit: int) -> tuple[Message, ...]:
-        found = await door.house.store.newest(ref, limit)
+    async def overtaken(ref: ChatRef, key: FoldKey, limit: int) -> Any:
+        found = await door.house.store.glance(ref, key, limit)
         door.break_store()
         await door.house.store.append(ref, [NewMessage("user", "from elsewhere")])
         return found
 
-    door.break_store(newest=overtaken)
+    door.break_store(glance=overtaken)
     await say(client, talk, "two")
     assert door.upstream.requests[-1].messages == talk[:-1]
     assert [body for _, body in await door.lines()] == ["one", talk[1]["content"], "from elsewhere"]

@@ -13,7 +13,7 @@ from previously.cli.options import command
 from previously.errors import BadInput, ProfileNotFound
 from previously.llm.check import check
 from previously.llm.metered import price_of
-from previously.llm.profile import SOURCES, Profile, from_mapping
+from previously.llm.profile import CACHE_MARKS, SOURCES, Profile, from_mapping
 from previously.llm.remote import new_session
 from previously.llm.secrets import resolve
 from previously.service import OWNER
@@ -57,6 +57,12 @@ def _add_add(actions: Any) -> None:
     parser.add_argument("--per-minute", type=int, metavar="N", help="calls in a minute")
     parser.add_argument("--stream", action="store_true", help="read answers as a stream")
     parser.add_argument(
+        "--cache-marks",
+        choices=[style for style in CACHE_MARKS if style],
+        default="",
+        help="set marks of this provider's prompt cache in what the proxy sends there",
+    )
+    parser.add_argument(
         "--params", metavar="JSON", help="further fields of every request, as a JSON object"
     )
 
@@ -76,6 +82,7 @@ async def run_add(args: argparse.Namespace) -> int:
             "base_url": args.base_url,
             "model": args.model,
             "stream": args.stream,
+            "cache_marks": args.cache_marks,
             "price": _price(args.price),
             "limits": limits,
             "params": _params(args.params),

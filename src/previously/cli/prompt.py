@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from previously import app
+from previously.cli import last
 from previously.cli.options import command
 from previously.model import Item, Prompt
 from previously.service import Place
@@ -23,6 +24,12 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--trace", action="store_true", help="say for every message how it stands in the prompt"
     )
+    parser.add_argument(
+        "--last", action="store_true", help="what the proxy has sent last, by size and id"
+    )
+    parser.add_argument(
+        "--text", action="store_true", help="with --last: also what those ids hold now"
+    )
 
 
 async def run(args: argparse.Namespace) -> int:
@@ -30,6 +37,8 @@ async def run(args: argparse.Namespace) -> int:
     house = await app.build(app.database_location(args.database, args.data), read_only=True)
     try:
         chat = await house.service.find_chat(args.chat)
+        if args.last:
+            return await last.show(args, house, chat.ref)
         built = await house.service.prompt(chat.ref, args.budget_tokens, preview=True)
         places = [p async for p in house.service.places(chat.ref, built)] if args.trace else []
     finally:

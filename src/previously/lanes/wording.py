@@ -48,7 +48,8 @@ def ask_to_shorten(text: str, tokens_max: int, fence: str, language: str) -> Ask
 
 def ask_again(ask: Ask, reason: str) -> Ask:
     """The same request with a word on why the last answer will not do."""
-    note = render(texts(ask.language).again, {"REASON": reason})
+    wording = texts(ask.language)
+    note = render(wording.again, {"REASON": wording.faults.get(reason, reason)})
     return replace(ask, messages=(*ask.messages, {"role": "user", "content": note}))
 
 

@@ -23,6 +23,7 @@ from previously.text.wire import as_object
 OPENAI = "openai"
 ANTHROPIC = "anthropic"
 SOURCES = (OPENAI, ANTHROPIC, EXTRACTIVE)
+CACHE_MARKS = ("", ANTHROPIC, OPENAI)
 
 TIMEOUT_S_DEFAULT = 120.0
 TIMEOUT_S_MAX = 3_600.0
@@ -99,6 +100,7 @@ class Profile:
     limits: Limits = field(default_factory=Limits)  # `llm.limited` holds calls to them
     stream: bool = False  # for gateways that give up on an answer that is long in coming
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])  # sent with every request
+    cache_marks: str = ""  # whose marks the proxy sets in prompts: "", anthropic, openai
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
@@ -106,6 +108,9 @@ class Profile:
         if self.source not in SOURCES:
             known = ", ".join(SOURCES)
             raise BadInput(f"source {self.source!r} is none of {known}", field="source")
+        if self.cache_marks not in CACHE_MARKS:
+            known = ", ".join(filter(None, CACHE_MARKS))
+            raise BadInput(f"cache_marks is one of {known}, or empty", field="cache_marks")
         self._check_sizes()
         _check_limits(self.limits)
         _check_params(self.params)
@@ -263,6 +268,7 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "temperature": ((int, float, type(None)), "a number"),
     "timeout_s": ((int, float), "a number of seconds"),
     "stream": ((bool,), "true or false"),
+    "cache_marks": ((str,), "a text"),
     "params": ((Mapping,), "a JSON object"),
 }
 

@@ -88,6 +88,26 @@ CHINESE = Texts(
         "{{SUMMARY}}",
     ),
     again="上一次的回答无法使用：{{REASON}}。请只回答记录本身。",
+    faults=MappingProxyType(
+        {
+            "the model's own filter stopped the answer": "回答被模型自己的过滤拦下了",
+            "the answer was cut off; a shorter one is needed": "回答被截断，需要写得更短",
+            "the answer was cut off within its first sentence": "第一句还没写完就被截断",
+            "the answer was only reasoning or marks": "只有思考过程或符号",
+            "the answer was empty": "回答是空的",
+            "the answer was only punctuation": "只有标点",
+            "the answer says that there is nothing": "回答说没有内容",
+            "the answer holds a placeholder": "回答里有占位文字",
+            "the answer repeats the marks around the material": "回答照抄了材料两端的标记",
+            "the answer repeats the instructions": "回答照抄了写作要求",
+            "the answer was a refusal": "回答是拒绝",
+            "the answer replies to the conversation instead of noting it": "回答接了对话，没有记录",
+            "the answer continues the scene instead of noting it": "回答续写了场景，没有记录",
+            "the answer ends with a question to the reader": "回答以向读者提问结尾",
+            "the answer is longer than its material": "回答比材料还长",
+            "the answer repeats the material word for word": "回答逐字照抄了材料",
+        }
+    ),
     whole=MappingProxyType(
         {
             "rolling": _whole(

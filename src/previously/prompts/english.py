@@ -108,6 +108,7 @@ ENGLISH = Texts(
         "{{SUMMARY}}",
     ),
     again="Your last answer could not be used: {{REASON}}. Answer with the note only.",
+    faults=MappingProxyType({}),
     whole=MappingProxyType(
         {
             "rolling": _whole(

@@ -30,6 +30,7 @@ class Texts:
     merge: Instruction
     shorten: Instruction
     again: str
+    faults: Mapping[str, str]  # what may be wrong with an answer, where it is said another way
     whole: Mapping[str, Instruction]  # of a whole text, by preset
 
 

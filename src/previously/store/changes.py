@@ -260,6 +260,17 @@ def undo(conn: sa.Connection, ref: ChatRef, now_ms: int) -> tuple[Message, ...]:
     return done
 
 
+def say_anew(
+    conn: sa.Connection, ref: ChatRef, message_id: int, text: NewMessage, now_ms: int
+) -> None:
+    """Another text for a message that was kept already: a candidate again, and undoable."""
+    old = find(conn, ref, [message_id])[message_id]
+    index = _variant_of(conn, old, text, now_ms)
+    content = {k: getattr(text, k) for k in CONTENT}
+    values = {"variant": index, **content, "state": State.CANDIDATE.value}
+    change(conn, ref, "swipe", {message_id: values}, now_ms)
+
+
 def confirm(
     conn: sa.Connection, ref: ChatRef, message_id: int, text: NewMessage | None, now_ms: int
 ) -> None:

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import BindParameter
 from sqlalchemy.dialects import postgresql
 
-from previously.model import BIRTH_MASK, Kind, State, digest, key
+from previously.model import BIRTH_MASK, HIDING, Kind, State, digest, key
 from previously.store.rows import M
 from previously.store.schema import (
     chat,
@@ -51,7 +51,7 @@ _TERMS: BindParameter[str] = sa.bindparam("terms", expanding=True)
 SHOWN = sa.and_(
     M.deleted_at.is_(None),
     M.kind == Kind.SPEECH.value,
-    sa.or_(M.hidden_by.is_(None), M.hidden_by != "user"),
+    sa.or_(M.hidden_by.is_(None), sa.and_(*(M.hidden_by != by for by in HIDING))),
 )
 
 

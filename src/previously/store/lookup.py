@@ -68,7 +68,7 @@ def stats(conn: sa.Connection, ref: ChatRef, wanted: Sequence[str]) -> TermStats
 
 _LIVE = (
     "m.deleted_at IS NULL AND m.kind = 'speech'"
-    " AND (m.hidden_by IS NULL OR m.hidden_by <> 'user') AND m.pos < :before"
+    " AND (m.hidden_by IS NULL OR m.hidden_by NOT IN ('user', 'client')) AND m.pos < :before"
 )
 _COLUMNS = (M.id, M.pos, M.tokens, M.created_at, M.presence, M.body)  # of a `Candidate`
 _WANTED = ", ".join(f"m.{c.name}" for c in _COLUMNS)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from previously.errors import ChatNotFound, StaleDraft
 from previously.model import (
+    CLIENT,
     POS_GAP,
     ChatRef,
     Kind,
@@ -184,14 +185,53 @@ def record_turn(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int
     seen = (last[0].id, last[0].hash) if last else (None, None)
     if seen != (turn.after_id, turn.after_hash):
         raise StaleDraft("another turn was recorded meanwhile")
+    _mend(conn, ref, turn, now_ms)
     for message_id, text in turn.confirms:
         changes.confirm(conn, ref, message_id, text, now_ms)
-    if turn.rerolls is not None and turn.reply is not None:
-        changes.show(conn, turn.rerolls, turn.reply, now_ms)
+    if turn.reply is not None:
+        _say_again(conn, ref, turn, turn.reply, now_ms)
     if turn.confirms or turn.rerolls is not None:
         changes.take_rev(conn, ref)
     new = list(turn.appends)
-    if turn.reply is not None and turn.rerolls is None:
+    if turn.reply is not None and turn.rerolls is None and turn.grows is None:
         new.append(replace(turn.reply, state=State.CANDIDATE))
     if new:
         append(conn, ref, new, now_ms)
+
+
+def _mend(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int) -> None:
+    """Make the stored history what the client shows: one change, which one undo takes back."""
+    for before_id, new in turn.inserts:
+        insert(conn, ref, new, before_id, now_ms)
+    values: dict[int, changes.Values] = {
+        message_id: {"body": text.body, "tool_calls": text.tool_calls, "parts": text.parts}
+        for message_id, text in turn.edits
+    }
+    values |= {message_id: {"hidden_by": CLIENT} for message_id in turn.hides}
+    values |= {message_id: {"hidden_by": None} for message_id in turn.shows}
+    values |= {message_id: {"deleted_at_ms": now_ms} for message_id in turn.drops}
+    if values:
+        changes.change(conn, ref, "align", values, now_ms)
+
+
+def _say_again(
+    conn: sa.Connection, ref: ChatRef, turn: TurnRecord, reply: NewMessage, now_ms: int
+) -> None:
+    """A reply that takes the place of a stored one, or goes on with it."""
+    if turn.grows is not None:
+        old = changes.find(conn, ref, [turn.grows])[turn.grows]
+        grown = replace(reply, body=_joined(old.body, reply.body), name=old.name)
+        changes.say_anew(conn, ref, old.id, grown, now_ms)
+    elif turn.rerolls is not None:
+        old = changes.find(conn, ref, [turn.rerolls])[turn.rerolls]
+        if old.state == State.CANDIDATE:
+            changes.show(conn, old.id, reply, now_ms)
+        else:
+            changes.say_anew(conn, ref, old.id, reply, now_ms)
+
+
+def _joined(said: str, more: str) -> str:
+    """A text and how it goes on; the client's own version takes its place when it is sent."""
+    ends = (said[-1:], more[:1])
+    spaced = any(end.isspace() or not end.isascii() for end in ends)
+    return said + more if spaced or not said else f"{said} {more}"

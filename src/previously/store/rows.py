@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from previously.model import BLANKS, Kind, Message, State, Summary
+from previously.model import BLANKS, HIDING, Kind, Message, State, Summary
 from previously.store.schema import message, summary
 
 M, S = message.c, summary.c
@@ -34,7 +34,7 @@ ELIGIBLE = sa.and_(
     M.state == State.CONFIRMED.value,
     M.excluded.is_(False),
     M.pinned.is_(False),
-    sa.or_(M.hidden_by.is_(None), M.hidden_by != "user"),
+    sa.or_(M.hidden_by.is_(None), sa.and_(*(M.hidden_by != by for by in HIDING))),
     sa.or_(M.tool_calls.is_not(None), sa.func.trim(M.body, BLANKS) != ""),
 )
 

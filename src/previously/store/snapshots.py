@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.sql.util import ClauseAdapter
@@ -16,6 +16,7 @@ from sqlalchemy.sql.util import ClauseAdapter
 from previously.errors import ChatNotFound
 from previously.model import (
     BACKLOG_MAX,
+    HIDING,
     START,
     Backlog,
     ChatRef,
@@ -50,6 +51,14 @@ OPENED_MAX = 8  # summaries of summaries that a tail may reach into
 
 
 KnownFold = tuple[Fold, tuple[Message | Summary, ...]]  # a fold and what it shows
+
+
+class Known(NamedTuple):
+    """What was read before."""
+
+    fold: KnownFold | None = None
+    newest: tuple[Message, ...] = ()  # messages of this very moment, oldest first
+    whole: bool = False  # there are no others
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,7 @@ _TAIL = (
         M.pos >= sa.bindparam("from_pos"),
         M.deleted_at.is_(None),
         M.kind == Kind.SPEECH.value,
-        sa.or_(M.hidden_by.is_(None), M.hidden_by != "user"),
+        sa.or_(M.hidden_by.is_(None), sa.and_(*(M.hidden_by != by for by in HIDING))),
     )
     .order_by(M.pos.desc())
     .limit(sa.bindparam("limit"))
@@ -143,13 +152,15 @@ def read(
     conn: sa.Connection,
     ref: ChatRef,
     fold_key: FoldKey,
-    known: KnownFold | None,
+    known: Known,
     *,
     wide: bool,
     tail_max: int,
     covers_max: int,
 ) -> Read:
     """The fold, what stands before it, and the tail; with the backlog if `wide`.
+
+    What is known already is not read again.
 
     A wide look also has what stands before the tail, as far as it may be loaded: a fold that moves
     may have to move back.
@@ -165,16 +176,17 @@ def read(
     ).one_or_none()
     if head is None:
         raise ChatNotFound(f"the chat {ref.name!r} is gone")
-    if known is not None and known[0].version == head.version and not head.stale:
-        found, shown = known  # what a fold shows is read once per fold, not once per turn
+    if known.fold is not None and known.fold[0].version == head.version and not head.stale:
+        found, shown = known.fold  # what a fold shows is read once per fold, not once per turn
     else:
         found = _fold(ref, fold_key, head)
         shown = resolve(conn, ref, found.items)
     covered_to = START if head.covered_to is None else head.covered_to
     from_pos = START if wide else found.tail_pos
-    tail = rows.messages(
-        conn.execute(_TAIL, {"chat": ref.id, "from_pos": from_pos, "limit": tail_max + 1})
-    )
+    tail = _tail_among(known, from_pos, tail_max)
+    if tail is None:
+        limits = {"from_pos": from_pos, "limit": tail_max + 1}
+        tail = rows.messages(conn.execute(_TAIL, {"chat": ref.id, **limits}))
     backlog = _backlog(conn, ref, head.lane, covered_to, covers_max) if wide else None
     if backlog is not None and tail:
         children = _children(conn, backlog.covers, tail[:tail_max][-1].pos)
@@ -196,6 +208,15 @@ def read(
         presences=_presences(conn, ref) if fold_key.audience.startswith("[") else {},
         backlog=backlog,
     )
+
+
+def _tail_among(known: Known, from_pos: int, tail_max: int) -> tuple[Message, ...] | None:
+    """The tail, newest first, if the messages that were read reach back to where it starts."""
+    newest = known.newest
+    reach = known.whole or (newest and newest[0].pos <= from_pos)
+    if not reach or len(newest) > tail_max:
+        return None
+    return tuple(m for m in reversed(newest) if m.pos >= from_pos and m.hidden_by not in HIDING)
 
 
 def _fold(ref: ChatRef, fold_key: FoldKey, head: Any) -> Fold:

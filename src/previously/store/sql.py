@@ -74,7 +74,7 @@ from previously.store import (
 )
 from previously.store.limits import give_back, take
 from previously.store.schema import chat, installation, lane_state, summary
-from previously.store.snapshots import KnownFold
+from previously.store.snapshots import Known, KnownFold, Read
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -277,17 +277,34 @@ class SqlStore:
         covers_max: int = COVERS_LOADED_MAX,
     ) -> Snapshot:
         """One consistent state, as wide as asked for."""
-        cache_key = (ref.id, fold_key)
         read = await self._db.read(
             snapshots.read,
             ref,
             fold_key,
-            self._folds.get(cache_key),
+            Known(self._folds.get((ref.id, fold_key))),
             wide=wide,
             tail_max=tail_max,
             covers_max=covers_max,
         )
-        self._remember(cache_key, (read.fold, read.shown))
+        return self._snapshot(ref, fold_key, read)
+
+    async def glance(
+        self, ref: ChatRef, fold_key: FoldKey, newest_max: int
+    ) -> tuple[Snapshot, tuple[Message, ...]]:
+        """A narrow snapshot and the newest messages of the same moment, each row read once."""
+        fold = self._folds.get((ref.id, fold_key))
+        limits = {"tail_max": TAIL_LOADED_MAX, "covers_max": COVERS_LOADED_MAX}
+
+        def look(conn: sa.Connection) -> tuple[Read, tuple[Message, ...]]:
+            newest = messages.newest(conn, ref, newest_max)
+            known = Known(fold, newest, len(newest) < newest_max)
+            return snapshots.read(conn, ref, fold_key, known, wide=False, **limits), newest
+
+        read, newest = await self._db.read(look)
+        return self._snapshot(ref, fold_key, read), newest
+
+    def _snapshot(self, ref: ChatRef, fold_key: FoldKey, read: Read) -> Snapshot:
+        self._remember((ref.id, fold_key), (read.fold, read.shown))
         return Snapshot(
             ref=ref,
             lane=read.lane,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +19,8 @@ from previously.text.clean import clean
 
 ATTACHMENT_TOKENS = 1_000  # providers charge an image or file by its size on screen, not its bytes
 LABEL_CHARS_MAX = 80
+PLAIN_KEPT = 4_096  # messages that were read lately…
+PLAIN_CHARS_MAX = 4_096  # …and are no longer than this
 
 OWN_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 _ROLES = {
@@ -45,7 +48,9 @@ def parse(raw: Mapping[str, Any]) -> NewMessage:
         raise BadInput(f"messages of the role {given!r} cannot be remembered", field="role")
     content = raw.get("content")
     if len(raw) == 2 and role == given and isinstance(content, str):
-        return NewMessage(role, clean(content))  # nearly every message of nearly every request
+        # Nearly every message of nearly every request.
+        kept = len(content) <= PLAIN_CHARS_MAX
+        return _plain_message(role, content) if kept else NewMessage(role, clean(content))
     extra = {k: v for k, v in raw.items() if k not in OWN_FIELDS and v is not None}
     if given != role:
         extra["role"] = given
@@ -58,6 +63,12 @@ def parse(raw: Mapping[str, Any]) -> NewMessage:
         parts=_json(cast(object, content)) if isinstance(content, list) else None,
         extra=_json(extra) if extra else None,
     )
+
+
+@lru_cache(maxsize=PLAIN_KEPT)
+def _plain_message(role: str, content: str) -> NewMessage:
+    """A client sends the same messages again with every request: each is read once."""
+    return NewMessage(role, clean(content))
 
 
 def as_object(value: object) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Who may talk to this server: programs on this machine, not the web pages they have open.
 
 A page in a browser can send requests here. It cannot forge its `Origin`, and a name of its own that
-it has pointed at this machine shows in `Host`. Bodies have a limit, counted while they arrive.
+it has pointed at this machine shows in `Host`. Everything has a limit: bodies, counted while they
+arrive, heads, the time a request takes to arrive, and how many are under way at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import json
@@ -17,6 +19,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_BYTES_MAX = 32 * 1024 * 1024
+BODY_STALL_S = 60.0  # between two pieces of a body
+HEAD_BYTES_MAX = 64 * 1024
+REQUESTS_MAX = 1_000  # under way at once, streams among them
+
 PROXY_PATHS = ("/c/", "/v1/")
 
 
@@ -29,6 +35,7 @@ class Guard:
         self._app = app
         self._body_bytes_max = body_bytes_max
         self._token = None if token is None else f"Bearer {token}".encode()
+        self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -38,16 +45,23 @@ class Guard:
         refused = (
             _refused(headers, anywhere=self._token is not None)
             or self._stranger(scope, headers)
-            or self._announced(headers)
+            or self._too_much(headers)
         )
         if refused is not None:
             await refused(scope, receive, send)
             return
+        self._under_way += 1
         try:
             await self._app(scope, self._counted(receive), send)
         except _BodyTooLarge:
             # The body is read before anything is answered, so the answer is still ours to give.
             await self._too_large()(scope, receive, send)
+        except _BodyTooSlow:
+            await refusal(408, "the request did not arrive in time", "timeout")(
+                scope, receive, send
+            )
+        finally:
+            self._under_way -= 1
 
     def _stranger(self, scope: Scope, headers: Headers) -> Response | None:
         """The REST interface asks for itself; the page is for everybody, and shows a login."""
@@ -58,6 +72,14 @@ class Guard:
             return None
         return refusal(401, "this server asks for its own token as the API key", "invalid_api_key")
 
+    def _too_much(self, headers: Headers) -> Response | None:
+        if sum(len(name) + len(value) for name, value in headers.raw) > HEAD_BYTES_MAX:
+            limit_kib = HEAD_BYTES_MAX // 1024
+            return refusal(431, f"the headers have at most {limit_kib} KiB", "headers_too_large")
+        if self._under_way >= REQUESTS_MAX:
+            return refusal(503, f"{REQUESTS_MAX} requests are under way; try again", "too_busy")
+        return self._announced(headers)
+
     def _announced(self, headers: Headers) -> Response | None:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self._body_bytes_max:
@@ -65,16 +87,22 @@ class Guard:
         return None
 
     def _counted(self, receive: Receive) -> Receive:
-        """A chunked body announces no length."""
-        seen = 0
+        """A chunked body announces no length, and a slow one no end."""
+        seen, whole = 0, False
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            if message["type"] == "http.request":
-                seen += len(message.get("body", b""))
-                if seen > self._body_bytes_max:
-                    raise _BodyTooLarge
+            nonlocal seen, whole
+            if whole:  # what comes now is that the client has left
+                return await receive()
+            try:
+                async with asyncio.timeout(BODY_STALL_S):
+                    message = await receive()
+            except TimeoutError:
+                raise _BodyTooSlow from None
+            whole = not message.get("more_body")
+            seen += len(message.get("body", b""))
+            if seen > self._body_bytes_max:
+                raise _BodyTooLarge
             return message
 
         return counted
@@ -86,6 +114,10 @@ class Guard:
 
 class _BodyTooLarge(Exception):
     """More has arrived than a request may have."""
+
+
+class _BodyTooSlow(Exception):
+    """Nothing has arrived for longer than a client may take."""
 
 
 def _refused(headers: Headers, *, anywhere: bool) -> Response | None:

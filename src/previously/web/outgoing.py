@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from previously.model import Block, ChatRef, NewMessage, Prompt, TurnRecord
+from previously.service import AtMost
 from previously.web.upstream import Header
 
 TRACE_CHARS_MAX = 300
@@ -15,6 +16,25 @@ TRACE_CHARS_MAX = 300
 _PLAIN = " !\"#$&'()*+,-./:;<=>?@[]^_`{|}~"  # in a header; everything else is percent-encoded
 
 Raw = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How large a prompt may be, beside what the chat's own budget says."""
+
+    most: int | None = None  # that the model takes; the chat's budget may be smaller
+    trial: int | None = None  # this one time, in the place of any budget; leaves no mark
+
+    def budget(self, given: int | None) -> int | None:
+        """The budget to ask for, where the server was started with `given`; None: the chat's."""
+        if self.trial is not None:
+            return self.trial
+        if self.most is None:
+            return given
+        return AtMost(self.most) if given is None else min(given, self.most)
+
+
+ROOM = Room()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The proxy door: OpenAI's chat interface, with the chat's memory put in its place.
 
-A turn is on disk before the client sees its last event. A fault in memory never breaks the chat.
+A turn is on disk before the client sees its last event. A fault in memory never breaks the chat; a
+fault of the upstream is passed on as it came.
 """
 
 from __future__ import annotations
@@ -8,44 +9,59 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import replace
+from typing import TypeVar, cast
 
 import aiohttp
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from previously.errors import NotConfigured
 from previously.model import NewMessage
+from previously.service import Service
 from previously.text.wire import as_object
+from previously.web import overflow
+from previously.web.ceiling import Ceilings
+from previously.web.encoding import Undecodable, decoder, is_plain
+from previously.web.exchange import Exchange
+from previously.web.finding import Finder
 from previously.web.guard import refusal
-from previously.web.outgoing import Outgoing, Raw, Turn
-from previously.web.relay import Relay
+from previously.web.identity import named, recording_is_off
+from previously.web.managed import Managed
+from previously.web.outgoing import Outgoing, Raw, Room
+from previously.web.overflow import Refusal, foreseen, refusal_in, smaller
+from previously.web.relay import Passage, Relay
+from previously.web.routing import NOT_CONFIGURED, Routing
+from previously.web.sending import Sending
 from previously.web.sse import reply_in
 from previously.web.turns import Turns
-from previously.web.upstream import Header, Upstream, returned
+from previously.web.upstream import Header, Pool, returned
+from previously.web.waiting import kept_alive
 
 log = logging.getLogger(__name__)
 
 MEMORY_DEADLINE_S = 10.0
 
-NOT_CONFIGURED = (
-    "no upstream is configured: start the server with `previously serve --upstream URL`, "
-    "where URL is an OpenAI-compatible address such as https://api.openai.com/v1"
-)
+FAILED = "the memory failed; the server's log says why"
 
 T = TypeVar("T")
 
 
 class Proxy:
-    """Every request to one upstream."""
+    """Every request to every upstream."""
 
-    def __init__(self, turns: Turns, upstream: Upstream | None) -> None:
-        self._turns = turns
-        self._upstream = upstream
-
-    async def models(self, request: Request) -> Response:
-        """The upstream's own list."""
-        return await self._pass_on(request, "/models", None, Outgoing("models"))
+    def __init__(
+        self, service: Service, routing: Routing, pool: Pool, budget_tokens: int | None
+    ) -> None:
+        self.sending = Sending(service)
+        self._service = service
+        self._routing = routing
+        self._pool = pool
+        self._turns = Turns(service, budget_tokens)
+        self._managed = Managed(service, budget_tokens)
+        self._finder = Finder(service, self.sending)
+        self._ceilings = Ceilings(lambda: asyncio.get_running_loop().time())
 
     async def completions(self, request: Request) -> Response:
         """One turn."""
@@ -57,73 +73,175 @@ class Proxy:
         if not isinstance(body, dict):
             return refusal(400, "the body is not a JSON object", "invalid_json")
         fields = cast(Raw, body)
-        ours = fields.pop("previously", None)
-        outgoing = await self._outgoing(request, fields, ours)
-        if outgoing.messages is not None:
-            fields["messages"] = outgoing.messages
-        if outgoing.messages is not None or ours is not None:
-            raw = _encoded(fields)
-        return await self._pass_on(request, "/chat/completions", raw, outgoing)
+        ours = as_object(fields.pop("previously")) if "previously" in fields else None
+        try:
+            target = await self._routing.target(fields.get("model"))
+        except NotConfigured as error:
+            return refusal(503, str(error), "upstream_not_configured")
+        name = named(request, fields, ours or {})
+        return await self._turn(Exchange(request, raw, fields, ours, target, name))
 
-    async def _outgoing(self, request: Request, body: Raw, ours: object) -> Outgoing:
-        if self._upstream is None or _recording_is_off(request, ours):
-            return Outgoing.unchanged("recording is off")
-        messages = body.get("messages")
-        if not isinstance(messages, list):
-            return Outgoing.unchanged("the request has no list of messages")
-        return await self._safely(
-            self._turns.prepare(request.path_params["chat"], cast(list[Any], messages)),
-            Outgoing.unchanged("the memory failed; the server's log says why"),
-        )
+    async def passed(self, request: Request) -> Response:
+        """Everything else of the interface, byte for byte."""
+        upstream = self._routing.default
+        if upstream is None:
+            return refusal(503, NOT_CONFIGURED, "upstream_not_configured")
+        path = _path(request)
+        if path is None:
+            return refusal(400, "the path leads out of the interface", "invalid_path")
+        trouble: list[Exception] = []
+        body = _pieces(request, trouble) if _has_body(request) else None
+        headers = request.headers.raw
+        try:
+            answer = await upstream.request(
+                self._pool, request.method, path, headers, body, exact=True
+            )
+        except (aiohttp.ClientError, TimeoutError) as error:
+            if trouble and not isinstance(trouble[0], ClientDisconnect):
+                raise trouble[0] from error  # it was the client's body that broke off
+            return _failed(error)
+        return Passage(answer, returned(answer, length=True))
 
-    async def _safely(self, work: Awaitable[T], otherwise: T) -> T:
+    async def _turn(self, given: Exchange) -> Response:
+        ceiling = self._ceilings.of(given.target, given.fields)
+        exchange, outgoing = await self._outgoing(given, Room(most=ceiling))
+        try:
+            refused = foreseen(outgoing, ceiling)
+            if refused is None or not await self._retries(outgoing):
+                answer = await self._send(exchange, outgoing)
+                refused = None if outgoing.turn is None else await refusal_in(answer)
+                if refused is None or not await self._retries(outgoing):
+                    return await self._answer(exchange, outgoing, answer)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return _failed(error)
+        work = self._less(exchange, outgoing, refused)
+        return await (kept_alive(work) if exchange.streams else work)
+
+    async def _outgoing(self, given: Exchange, room: Room) -> tuple[Exchange, Outgoing]:
+        if recording_is_off(given.request, given.ours or {}):
+            return given, Outgoing.unchanged("recording is off")
+        if given.messages is None:
+            return given, Outgoing.unchanged("the request has no list of messages")
+        if given.name is not None:
+            return given, await self._prepared(given, room)
+        failed = (None, FAILED)
+        name, reason = await self._safely(self._finder.name_for(given.messages), failed)
+        if name is None:
+            return given, Outgoing.unchanged(reason)
+        found = replace(given, name=name)
+        return found, await self._prepared(found, room)
+
+    async def _prepared(self, exchange: Exchange, room: Room) -> Outgoing:
+        assert exchange.name is not None
+        assert exchange.messages is not None
+        managed = (exchange.ours or {}).get("managed") is True
+        way = self._managed if managed else self._turns
+        work = way.prepare(exchange.name, exchange.messages, room)
+        return await self._safely(work, Outgoing.unchanged(FAILED))
+
+    async def _safely(self, work: Awaitable[T], otherwise: T, more_s: float = 0.0) -> T:
         """The one edge where everything is caught: no fault in memory may break the chat."""
         try:
-            async with asyncio.timeout(MEMORY_DEADLINE_S):
+            async with asyncio.timeout(MEMORY_DEADLINE_S + more_s):
                 return await work
         except Exception as error:
             log.warning("the memory failed: %s: %s", type(error).__name__, error, exc_info=True)
             return otherwise
 
-    async def _pass_on(
-        self, request: Request, path: str, body: bytes | None, outgoing: Outgoing
-    ) -> Response:
-        if self._upstream is None:
-            return refusal(503, NOT_CONFIGURED, "upstream_not_configured")
-        query = request.scope["query_string"].decode("latin-1")
-        target = f"{path}?{query}" if query else path
-        try:
-            response = await self._upstream.request(
-                request.method, target, request.headers.raw, body
-            )
-            told = outgoing.headers(request.path_params["chat"])
-            return await self._answer(response, outgoing.turn, told)
-        except TimeoutError:
-            return refusal(504, "the upstream did not answer in time", "upstream_timeout")
-        except aiohttp.ClientError as error:
-            log.warning("the upstream failed: %s", type(error).__name__)
-            return refusal(502, f"the upstream failed: {error}", "upstream_unreachable")
+    async def _retries(self, outgoing: Outgoing) -> bool:
+        """Whether this chat wants a request that is too long to be made shorter."""
+        if outgoing.turn is None:
+            return False
+        settings = await self._safely(self._service.settings(outgoing.turn.ref), None)
+        return settings is not None and settings.retry_on_overflow
+
+    async def _send(self, exchange: Exchange, outgoing: Outgoing) -> aiohttp.ClientResponse:
+        query = exchange.request.scope["query_string"].decode("latin-1")
+        path = f"/chat/completions?{query}" if query else "/chat/completions"
+        headers = exchange.request.headers.raw
+        body = exchange.body(outgoing)
+        return await exchange.target.upstream.request(self._pool, "POST", path, headers, body)
+
+    async def _less(self, exchange: Exchange, outgoing: Outgoing, refused: Refusal) -> Response:
+        """Send ever less until the upstream takes it, or nothing is left to leave out."""
+        target, last = exchange.target, outgoing
+
+        def ceiling() -> int | None:
+            return self._ceilings.of(target, exchange.fields)
+
+        self._learn(exchange, outgoing, refused)
+        tries = smaller(self._service, outgoing, lambda r: self._prepared(exchange, r), ceiling)
+        while (less := await self._next(tries)) is not None:
+            last = less
+            if refused.answer is None and (less.prompt_tokens or 0) > (ceiling() or 0):
+                continue  # this one would not fit either
+            try:
+                answer = await self._send(exchange, less)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                return _failed(error)
+            again = await refusal_in(answer)
+            if again is None:
+                self._ceilings.accepted(target, less.prompt_tokens or 0)
+                return await self._answer(exchange, less, answer)
+            refused = again
+            self._learn(exchange, less, refused)
+        if last is outgoing and refused.answer is not None:
+            return await self._answer(exchange, outgoing, refused.answer)
+        told = refusal(400, overflow.advice(last, refused.said), "context_length_exceeded")
+        told.raw_headers += last.headers(exchange.name)
+        return told
+
+    def _learn(self, exchange: Exchange, outgoing: Outgoing, refused: Refusal) -> None:
+        if refused.answer is not None:
+            self._ceilings.refused(exchange.target, refused.said, outgoing.prompt_tokens or 0)
+
+    async def _next(self, tries: AsyncIterator[Outgoing]) -> Outgoing | None:
+        nothing: Outgoing | None = None
+        return await self._safely(anext(tries, None), nothing, overflow.COMPACT_DEADLINE_S)
 
     async def _answer(
-        self, response: aiohttp.ClientResponse, turn: Turn | None, told: list[Header]
+        self, exchange: Exchange, outgoing: Outgoing, answer: aiohttp.ClientResponse
     ) -> Response:
         """The upstream's answer as it came; kept only if it is one and can be read."""
-        headers = [*returned(response), *told]
-        readable = response.headers.get("content-encoding", "identity") == "identity"
-        if turn is not None and not readable:
-            log.warning("chat %s: an encoded reply cannot be read, nothing is kept", turn.ref.id)
-        if response.status != 200 or not readable:
-            turn = None
+        headers = [*returned(answer), *outgoing.headers(exchange.name)]
+        encoding = answer.headers.get("content-encoding", "")
+        decode = None if is_plain(encoding) else decoder(encoding)
+        readable = decode is not None or is_plain(encoding)
+        if outgoing.turn is not None and not readable:
+            log.warning("chat %s: a reply in %s cannot be read", outgoing.turn.ref.id, encoding)
+        keeps = answer.status == 200 and readable
 
         async def record(reply: NewMessage | None) -> None:
-            if turn is not None and reply is not None:
-                await self._safely(self._turns.record(turn, reply), None)
+            if keeps and reply is not None:
+                await self._record(exchange, outgoing, reply)
 
-        if response.content_type == "text/event-stream" and readable:
-            return Relay(response, headers, record)
-        body = await response.read()
-        await record(reply_in(body) if turn is not None else None)
-        return _exactly(response.status, headers, body)
+        if answer.content_type == "text/event-stream":
+            return Relay(answer, headers, record, decode) if readable else Passage(answer, headers)
+        try:
+            body = await answer.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return _failed(error)
+        if keeps and outgoing.turn is not None:
+            try:
+                await record(reply_in(body if decode is None else decode(body)))
+            except Undecodable as error:
+                log.warning("an encoded reply cannot be read: %s", error)
+        return _exactly(answer.status, headers, body)
+
+    async def _record(self, exchange: Exchange, outgoing: Outgoing, reply: NewMessage) -> None:
+        turn = outgoing.turn
+        if turn is None:
+            return
+        way = self._managed if turn.managed else self._turns
+        await self._safely(way.record(turn, reply), None)
+        self.sending.note(outgoing, exchange.target.model)
+
+
+def _failed(error: Exception) -> Response:
+    if isinstance(error, TimeoutError):
+        return refusal(504, "the upstream did not answer in time", "upstream_timeout")
+    log.warning("the upstream failed: %s", type(error).__name__)
+    return refusal(502, f"the upstream failed: {error}", "upstream_unreachable")
 
 
 def _exactly(status: int, headers: list[Header], body: bytes) -> Response:
@@ -132,14 +250,25 @@ def _exactly(status: int, headers: list[Header], body: bytes) -> Response:
     return response
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def _path(request: Request) -> str | None:
+    """What follows the interface's root, in the client's own spelling; None if it leads out."""
+    raw: bytes = request.scope["raw_path"]
+    rest = raw[raw.rindex(b"/v1/") + 3 :] if request.path_params.get("chat") else raw[3:]
+    if ".." in request.path_params["rest"].split("/"):
+        return None
+    query: bytes = request.scope["query_string"]
+    return (rest + b"?" + query if query else rest).decode("latin-1")
+
+
+def _has_body(request: Request) -> bool:
+    headers = request.headers
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+async def _pieces(request: Request, trouble: list[Exception]) -> AsyncIterator[bytes]:
     try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: only its escape can be sent
-        return json.dumps(body, separators=(",", ":")).encode()
-
-
-def _recording_is_off(request: Request, ours: object) -> bool:
-    if as_object(ours).get("record") is False:
-        return True
-    return request.headers.get("x-previously-record", "").lower() == "off"
+        async for piece in request.stream():
+            yield piece
+    except Exception as error:
+        trouble.append(error)  # the HTTP client has a word of its own for it
+        raise

@@ -1,4 +1,4 @@
-"""A stream on its way from the upstream to the client."""
+"""Answers on their way from the upstream to the client, byte for byte."""
 
 from __future__ import annotations
 
@@ -11,43 +11,41 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from previously.model import NewMessage
+from previously.web.encoding import Decode, Undecodable
 from previously.web.sse import Tap
 from previously.web.upstream import Header
 
 log = logging.getLogger(__name__)
 
+CLIENT_STALL_S = 120.0  # a client that takes nothing for so long has left
+
 Record = Callable[[NewMessage | None], Awaitable[None]]
 
 
-class Relay(Response):
-    """A stream on its way: bytes as they come, the closing event only once the turn is kept."""
+class Passage(Response):
+    """An answer that nobody listens to."""
 
-    def __init__(
-        self, upstream: aiohttp.ClientResponse, headers: list[Header], record: Record
-    ) -> None:
+    def __init__(self, upstream: aiohttp.ClientResponse, headers: list[Header]) -> None:
         self.status_code = upstream.status
         self.raw_headers = headers
         self.background = None
         self._upstream = upstream
-        self._record = record
-        self._tap = Tap()
         self._client_left = False
-        self._kept = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"status": self.status_code, "headers": self.raw_headers}
-        await send({"type": "http.response.start", **start})
         watch = asyncio.create_task(self._watch(receive))
+        whole = False
         try:
+            await send({"type": "http.response.start", **start})
             whole = await self._relay(send)
         finally:
-            # Also when the server is being stopped: what was said so far is a candidate.
-            await self._keep()
+            await self._end()
             watch.cancel()
             self._upstream.close()
         # A stream that broke must not look finished: without an end the connection is cut.
         if whole and not self._client_left:
-            await _send_body(send, self._tap.rest(), more=False)
+            await _send_body(send, self._rest(), more=False)
 
     async def _watch(self, receive: Receive) -> None:
         """A client that leaves takes the upstream's work with it."""
@@ -60,25 +58,89 @@ class Relay(Response):
         """Whether the stream came to its own end."""
         try:
             async for chunk in self._upstream.content.iter_any():
-                passed = self._tap.feed(chunk)
-                if self._tap.done:
-                    if passed:
-                        await _send_body(send, passed, more=True)
-                    await self._keep()
-                    passed = self._tap.rest()
-                if passed:
-                    await _send_body(send, passed, more=True)
-        except (aiohttp.ClientError, TimeoutError) as error:
+                await self._pass(send, chunk)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if not self._client_left:
                 log.warning("the upstream's stream broke: %s", type(error).__name__)
             return False
         return True
 
+    async def _pass(self, send: Send, chunk: bytes) -> None:
+        await _send_body(send, chunk, more=True)
+
+    async def _end(self) -> None:
+        """It is over, one way or another."""
+
+    def _rest(self) -> bytes:
+        return b""
+
+
+class Relay(Passage):
+    """A streamed reply: what says that it is whole leaves only once the turn is kept."""
+
+    def __init__(
+        self,
+        upstream: aiohttp.ClientResponse,
+        headers: list[Header],
+        record: Record,
+        decode: Decode | None = None,
+    ) -> None:
+        super().__init__(upstream, headers)
+        self._record = record
+        self._decode = decode
+        self._tap = Tap(holds=decode is None)
+        self._kept: NewMessage | None = None
+        self._ripe = False
+
+    async def _pass(self, send: Send, chunk: bytes) -> None:
+        if self._decode is not None:
+            await self._pass_encoded(send, chunk)
+            return
+        passed = self._tap.feed(chunk)
+        if self._ripens():
+            if passed:
+                await _send_body(send, passed, more=True)
+            await self._keep()
+            passed = self._tap.rest()
+        if passed:
+            await _send_body(send, passed, more=True)
+
+    async def _pass_encoded(self, send: Send, chunk: bytes) -> None:
+        """Encoded bytes cannot be parted at an event: the chunk that ends the reply waits whole."""
+        assert self._decode is not None
+        try:
+            self._tap.feed(self._decode(chunk))
+        except Undecodable as error:
+            log.warning("an encoded stream cannot be read: %s", error)
+            self._decode = _nothing
+        if self._ripens():
+            await self._keep()
+        await _send_body(send, chunk, more=True)
+
+    def _ripens(self) -> bool:
+        """Whether the reply has just become whole."""
+        before, self._ripe = self._ripe, self._tap.ripe
+        return self._ripe and not before
+
+    async def _end(self) -> None:
+        # Also when the server is being stopped: what was said so far is a candidate.
+        await self._keep()
+
+    def _rest(self) -> bytes:
+        return b"" if self._decode is not None else self._tap.rest()
+
     async def _keep(self) -> None:
-        if not self._kept:
-            self._kept = True
-            await self._record(self._tap.end())
+        """Words that come after their own end are kept as well: as another variant."""
+        said = self._tap.words.reply() if self._tap.ripe else self._tap.end()
+        if said is not None and said != self._kept:
+            self._kept = said
+            await self._record(said)
+
+
+def _nothing(_: bytes) -> bytes:
+    return b""
 
 
 async def _send_body(send: Send, body: bytes, *, more: bool) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": more})
+    async with asyncio.timeout(CLIENT_STALL_S):
+        await send({"type": "http.response.body", "body": body, "more_body": more})

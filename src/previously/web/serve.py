@@ -32,11 +32,12 @@ from previously.web.proxy import Proxy
 from previously.web.rest import rest_routes
 from previously.web.rest.context import Context
 from previously.web.rest.problems import problem
-from previously.web.turns import Turns
-from previously.web.upstream import Upstream
+from previously.web.routing import Routing
+from previously.web.upstream import Pool, Upstream
 
-GRACE_S = 3  # for streams that are under way when the server is told to stop
+GRACE_S = 10  # for streams that are under way when the server is told to stop
 BACKLOG = 512
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 T = TypeVar("T")
 
@@ -51,28 +52,34 @@ def create_app(
     environment: Mapping[str, str] = MappingProxyType({}),
     keys: Path | None = None,
 ) -> Starlette:
-    """The application. Without an upstream it runs, and says how to give it one."""
+    """The application. Without an upstream it runs, and says how to give it one.
+
+    With a `token` every request has to show it, and it goes nowhere else. `environment` is where
+    the keys of profiles are looked up, `keys` the folder for those that are typed in.
+    """
     upstream = None
     if upstream_url:
         upstream = Upstream(upstream_url, upstream_key, takes_clients_key=token is None)
-    proxy = Proxy(Turns(service, default_budget), upstream)
+    pool = Pool()
+    proxy = Proxy(service, Routing(service, upstream, environment), pool, default_budget)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        if upstream is not None:
-            await upstream.open()
+        await pool.open()
         try:
             yield
         finally:
-            if upstream is not None:
-                await upstream.close()
+            await proxy.sending.close()
+            await pool.close()
 
     context = Context(service, upstream_url, token, environment, keys)
     meter = Meter()
     application = Starlette(
         routes=[
             Route("/c/{chat:path}/v1/chat/completions", proxy.completions, methods=["POST"]),
-            Route("/c/{chat:path}/v1/models", proxy.models, methods=["GET"]),
+            Route("/v1/chat/completions", proxy.completions, methods=["POST"]),
+            Route("/c/{chat:path}/v1/{rest:path}", proxy.passed, methods=METHODS),
+            Route("/v1/{rest:path}", proxy.passed, methods=METHODS),
             Route("/healthz", _healthz, methods=["GET"]),
             *rest_routes(context, meter),
             *page_routes(),
@@ -90,7 +97,7 @@ def create_app(
 async def _nowhere(request: Request) -> Response:
     return refusal(
         404,
-        f"there is nothing at {request.url.path}. A chat's base URL names it: /c/NAME/v1",
+        f"there is nothing at {request.url.path}. The base URL is /v1, or /c/NAME/v1 for a chat",
         "not_found",
     )
 

@@ -1,6 +1,7 @@
 """A streamed reply, listened to while it passes: its bytes go on unchanged, its words add up.
 
-Only the closing `[DONE]` is held back, until whoever listens lets it go.
+What tells the client that the reply is whole, its finish reason or the closing `[DONE]`, is held
+back until whoever listens lets it go.
 """
 
 from __future__ import annotations
@@ -19,53 +20,70 @@ _Slot = dict[str, Any]
 
 
 class Tap:
-    """Feed it chunks as they come; it returns what may go on to the client now."""
+    """Feed it chunks as they come; it returns what may go on to the client now: whole events."""
 
-    def __init__(self) -> None:
-        self.done = False  # the closing event has been seen and is held back
+    def __init__(self, *, holds: bool = True) -> None:
+        self.ripe = False  # the reply is whole; the event that says so is held back
         self.words = Words()
         self._line = b""  # not yet ended
-        self._data: list[bytes] = []  # of the event that is not yet ended
-        self._held = b""
+        self._event: list[bytes] = []  # lines of the event that is not yet ended
+        self._data: list[bytes] = []  # what those lines say
+        self._held = b""  # the event that ends the reply
+        self._after = b""  # what came behind it
+        self._let_go = not holds
 
     def feed(self, chunk: bytes) -> bytes:
-        """The whole lines so far, up to the closing event."""
-        if self.done:
-            self._held += chunk
+        """The whole events so far, up to the one that ends the reply."""
+        if self.ripe and not self._let_go:
+            self._after += chunk
             return b""
         lines = (self._line + chunk).splitlines(keepends=True)
         self._line = b"" if not lines or lines[-1].endswith((b"\n", b"\r")) else lines.pop()
+        passed: list[bytes] = []
         for index, line in enumerate(lines):
-            if self._is_last(line):
-                self.done = True
-                self._held = b"".join(lines[index:]) + self._line
-                self._line = b""
-                return b"".join(lines[:index])
-        if len(self._line) > LINE_BYTES_MAX:
-            lines.append(self._line)  # no longer worth understanding, still worth passing on
-            self._line = b""
-        return b"".join(lines)
+            self._event.append(line)
+            if not self._ends_event(line):
+                continue
+            if self.ripe and not self._let_go:
+                self._held = b"".join(self._event)
+                self._after = b"".join((*lines[index + 1 :], self._line))
+                self._event, self._line = [], b""
+                return b"".join(passed)
+            passed += self._event
+            self._event = []
+        if len(self._line) + sum(map(len, self._event)) > LINE_BYTES_MAX:
+            passed += (*self._event, self._line)  # no longer worth understanding, but passing on
+            self._event, self._data, self._line = [], [], b""
+        return b"".join(passed)
 
     def end(self) -> NewMessage | None:
         """The stream is over, wherever it broke off: what was said."""
         if self._line:
-            self._is_last(self._line)
+            self._ends_event(self._line)
         self._end_of_event()
         return self.words.reply()
 
     def rest(self) -> bytes:
-        """What was held back, or what the stream broke off with."""
-        held, self._held, self._line = self._held or self._line, b"", b""
-        return held
+        """What was held back, or what the stream broke off with; from now on all passes."""
+        self._let_go = True
+        if self._held:
+            held, after = self._held, self._after
+            self._held = self._after = b""
+            return held + self.feed(after)
+        left = b"".join((*self._event, self._line))
+        self._event, self._line = [], b""
+        return left
 
-    def _is_last(self, line: bytes) -> bool:
+    def _ends_event(self, line: bytes) -> bool:
         text = line.rstrip(b"\r\n")
         if not text:
             self._end_of_event()
-        elif text.startswith(b"data:"):
+            return True
+        if text.startswith(b"data:"):
             data = text[5:].strip()
             if data == b"[DONE]":
                 self._end_of_event()
+                self.ripe = True
                 return True
             self._data.append(data)
         return False
@@ -74,6 +92,7 @@ class Tap:
         if self._data:
             self.words.hear(b"\n".join(self._data))
             self._data = []
+            self.ripe = self.ripe or self.words.finish is not None
 
 
 class Words:
@@ -125,9 +144,11 @@ class Words:
 def reply_in(body: bytes) -> NewMessage | None:
     """The first choice of a reply that came in one piece; None if there is none to keep."""
     try:
-        return _reply(as_object(json.loads(body)["choices"][0]["message"]))
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        choices = [as_object(choice) for choice in as_list(as_object(json.loads(body))["choices"])]
+    except (ValueError, KeyError, RecursionError):
         return None
+    first = next((c for c in choices if c.get("index", 0) == 0), None)
+    return None if first is None else _reply(as_object(first.get("message")))
 
 
 def _reply(message: Mapping[str, Any]) -> NewMessage | None:

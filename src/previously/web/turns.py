@@ -27,9 +27,9 @@ from previously.model import (
     digest,
     key,
 )
-from previously.service import Service
+from previously.service import Glance, Service
 from previously.text.wire import parse, tokens_of
-from previously.web.outgoing import Outgoing, Raw, Turn, own_or_wire
+from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn, own_or_wire
 
 log = logging.getLogger(__name__)
 
@@ -65,28 +65,28 @@ class Turns:
         self._heads: OrderedDict[bytes, int] = OrderedDict()
         self._refs: OrderedDict[str, ChatRef] = OrderedDict()
 
-    async def prepare(
-        self, name: str, messages: list[Any], budget_tokens: int | None = None
-    ) -> Outgoing:
+    async def prepare(self, name: str, messages: list[Any], room: Room = ROOM) -> Outgoing:
         """The request as the chat's memory would have it. A chat is made only for a sure one."""
-        budget = budget_tokens or self._budget_tokens
         try:
             if not all(isinstance(m, dict) for m in messages):
                 return Outgoing.unchanged("a message is not an object")
             talk = Conversation.read(messages)
             for _ in range(RECORD_TRIES):
                 with contextlib.suppress(StaleDraft, ChatNotFound):
-                    return await self._prepared(name, talk, budget)
+                    return await self._prepared(name, talk, room)
                 self._refs.pop(name, None)
         except BadInput as error:
             return Outgoing.unchanged(str(error))
         return Outgoing.unchanged("other turns kept being recorded meanwhile")
 
-    async def _prepared(self, name: str, talk: Conversation, budget: int | None) -> Outgoing:
+    async def _prepared(self, name: str, talk: Conversation, room: Room) -> Outgoing:
+        seen: Glance | None = None
         stored: tuple[Message, ...] = ()
         ref = await self._find(name)
         if ref is not None:
-            stored = await self._service.store.newest(ref, len(talk.history) + READ_MORE)
+            budget = room.budget(self._budget_tokens)
+            seen = await self._service.glance(ref, budget, len(talk.history) + READ_MORE)
+            stored = seen.newest
         found = align(stored, talk.history)
         if found.turn is None:
             self._refs.pop(name, None)  # it may be deleted, and another one have its name
@@ -95,7 +95,7 @@ class Turns:
             ref = (await self._service.open_chat(name)).ref
         pending = _pending(ref, stored, talk.history, found)
         head_tokens = sum(self._head_tokens(said) for said in talk.head)
-        prompt = await self._prompt(ref, found, head_tokens, pending, budget)
+        prompt = await self._prompt(ref, found, head_tokens, pending, room, seen)
         _check_still(prompt, found.turn, pending)
         sizes = {m.id: m.tokens for m in (*stored, *pending)}
         ids = _ids(found, pending)
@@ -130,14 +130,22 @@ class Turns:
         found: Alignment,
         head_tokens: int,
         pending: Sequence[Message],
-        budget: int | None,
+        room: Room,
+        seen: Glance | None,
     ) -> Prompt:
         assert found.turn is not None
         if found.turn.rerolls is not None:
             return await self._service.prompt_again(
-                ref, found.turn.rerolls, budget, head_tokens=head_tokens
+                ref,
+                found.turn.rerolls,
+                room.budget(self._budget_tokens),
+                head_tokens=head_tokens,
+                preview=room.trial is not None,
             )
-        return await self._service.prompt(ref, budget, head_tokens=head_tokens, pending=pending)
+        seen = seen or await self._service.glance(ref, room.budget(self._budget_tokens), 1)
+        return await self._service.prompt_of(
+            seen, head_tokens=head_tokens, pending=pending, preview=room.trial is not None
+        )
 
     def _head_tokens(self, said: NewMessage) -> int:
         """A client repeats its head with every request: counted once, known by its hash."""
@@ -172,8 +180,12 @@ class Turns:
 def _pending(
     ref: ChatRef, stored: Sequence[Message], history: Sequence[NewMessage], found: Alignment
 ) -> list[Message]:
-    """The new messages as the store would have them, under keys that no stored one has."""
     new = [said for said, known in zip(history, found.matched, strict=True) if known is None]
+    return as_pending(ref, stored, new)
+
+
+def as_pending(ref: ChatRef, stored: Sequence[Message], new: Sequence[NewMessage]) -> list[Message]:
+    """The new messages as the store would have them, under keys that no stored one has."""
     last_pos = stored[-1].pos if stored else 0
     # Their time is that of the last stored one: it tells how long the chat has been quiet.
     last_ms = stored[-1].created_at_ms if stored else 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -12,7 +13,8 @@ from previously.errors import BadInput
 
 CONNECT_TIMEOUT_S = 10.0
 IDLE_TIMEOUT_S = 300.0  # a model may think for minutes before its first word
-CONNECTIONS_MAX = 512
+CONNECTIONS_MAX = 1_024
+KEPT_S = 3.0  # of an idle connection: local servers hang up after five, and a POST is not repeated
 HEADER_BYTES_MAX = 64 * 1024
 
 Header = tuple[bytes, bytes]
@@ -31,33 +33,27 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-# Ours to say: where it goes, how long it is, and that the answer comes as we can read it. Cookies
-# belong to whatever else runs on this machine.
-_NOT_SENT = _HOP_BY_HOP | {b"host", b"content-length", b"accept-encoding", b"cookie", b"expect"}
+# Ours to say: where it goes. Cookies belong to whatever else runs on this machine.
+_NOT_SENT = _HOP_BY_HOP | {b"host", b"cookie", b"expect"}
 _NOT_RETURNED = _HOP_BY_HOP | {b"content-length"}
-_AUTO_HEADERS = ("User-Agent", "Accept", "Content-Type")
+_AUTO_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
-class Upstream:
-    """An OpenAI-compatible server. Opened and closed with the application."""
+class Pool:
+    """Connections to every upstream. Opened and closed with the application."""
 
-    def __init__(
-        self, base_url: str, key: str | None = None, *, takes_clients_key: bool = True
-    ) -> None:
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadInput(
-                f"an upstream is an http or https URL, not {base_url!r}", field="upstream"
-            )
-        self._base_url = base_url.rstrip("/")
-        self._key = key
-        self._takes_clients_key = takes_clients_key  # not where that is our own token
+    def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        assert self._session is not None, "the application was not started"
+        return self._session
 
     async def open(self) -> None:
         """Make the connection pool; it belongs to the running loop."""
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, keepalive_timeout=KEPT_S),
             timeout=aiohttp.ClientTimeout(
                 total=None, connect=CONNECT_TIMEOUT_S, sock_read=IDLE_TIMEOUT_S
             ),
@@ -74,38 +70,70 @@ class Upstream:
             await self._session.close()
             self._session = None
 
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """An OpenAI-compatible server, and whose key it is shown."""
+
+    base_url: str
+    key: str | None = field(default=None, repr=False)
+    takes_clients_key: bool = True  # only the one that the server was started with
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadInput(
+                f"an upstream is an http or https URL, not {self.base_url!r}", field="upstream"
+            )
+        object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
+
     async def request(
-        self, method: str, path: str, headers: Iterable[Header], body: bytes | None = None
+        self,
+        pool: Pool,
+        method: str,
+        path: str,
+        headers: Iterable[Header],
+        body: bytes | AsyncIterator[bytes] | None = None,
+        *,
+        exact: bool = False,
     ) -> aiohttp.ClientResponse:
-        """Pass one request on. Redirects are answers like any other: a key follows none."""
-        assert self._session is not None, "the application was not started"
-        return await self._session.request(
+        """Pass one request on. Redirects are answers like any other: a key follows none.
+
+        An exact one goes as the client sent it; any other asks for an answer that can be read.
+        """
+        return await pool.session.request(
             method,
-            URL(self._base_url + path, encoded=True),
-            headers=self._sent(list(headers)),
+            URL(self.base_url + path, encoded=True),
+            headers=self._sent(list(headers), exact=exact),
             data=body,
             allow_redirects=False,
         )
 
-    def _sent(self, headers: list[Header]) -> list[tuple[str, str]]:
+    def _sent(self, headers: list[Header], *, exact: bool) -> list[tuple[str, str]]:
         dropped = _NOT_SENT | _named_by_connection(headers)
-        if self._key is not None or not self._takes_clients_key:
+        if self.key is not None or not self.takes_clients_key:
             dropped |= {b"authorization"}
+        if not exact:
+            dropped |= {b"accept-encoding", b"content-length"}
         sent = [
             (name.decode("latin-1"), value.decode("latin-1"))
             for name, value in headers
             if name not in dropped and not name.startswith(OWN_PREFIX)
         ]
-        sent.append(("accept-encoding", "identity"))
-        if self._key is not None:
-            sent.append(("authorization", f"Bearer {self._key}"))
+        if not exact:
+            sent.append(("accept-encoding", "identity"))
+        if self.key is not None:
+            sent.append(("authorization", f"Bearer {self.key}"))
         return sent
 
 
-def returned(response: aiohttp.ClientResponse) -> list[Header]:
-    """The answer's headers as they came, less those that belong to the connection."""
+def returned(response: aiohttp.ClientResponse, *, length: bool = False) -> list[Header]:
+    """The answer's headers as they came, less those that belong to the connection.
+
+    Its length is kept only where the body is passed on unread.
+    """
     headers = [(name.lower(), value) for name, value in response.raw_headers]
-    dropped = _NOT_RETURNED | _named_by_connection(headers)
+    dropped = (_HOP_BY_HOP if length else _NOT_RETURNED) | _named_by_connection(headers)
     return [h for h in headers if h[0] not in dropped and not h[0].startswith(OWN_PREFIX)]
 
 

@@ -37,6 +37,9 @@ FIELDS = {
     "related": FieldWords(
         CONTEXT, "回忆片段", "Recall old lines", "引用最新一回合唤起的旧消息原文"
     ),
+    "retry_on_overflow": FieldWords(
+        CONTEXT, "超限重试", "Retry on overflow", "模型窗口太小时少发一些再试"
+    ),
     "auto_mini_summary": FieldWords(
         AUTO, "自动小总结", "Automatic minis", "在后台为每个回合写小总结"
     ),

@@ -1,0 +1,65 @@
+"""The chat of a request that names none: found by its own words, or made for them.
+
+Sure or not at all: exactly one stored chat must fit. A first message alone starts no chat, since a
+side question looks the same; once the client shows a reply to it, the whole is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from previously.align import align
+from previously.errors import BadInput
+from previously.model import NewMessage, digest
+from previously.service import Service
+from previously.web.sending import Sending, keys_of
+from previously.web.turns import READ_MORE, Conversation
+
+NAME_DIGITS = 12
+
+NO_NAME = "the request names no chat"
+SEVERAL = "the request names no chat, and its words fit several"
+
+
+class Finder:
+    """Looks among the chats of the same owner."""
+
+    def __init__(self, service: Service, sending: Sending) -> None:
+        self._service = service
+        self._sending = sending
+
+    async def name_for(self, messages: Sequence[Any]) -> tuple[str | None, str]:
+        """The chat's name, or None and the reason."""
+        try:
+            if not all(isinstance(m, dict) for m in messages):
+                return None, NO_NAME
+            history = Conversation.read(list(messages)).history
+        except BadInput as error:
+            return None, str(error)
+        fitting = [ref.name for ref in await self._candidates(history)]
+        if len(fitting) > 1:
+            return None, SEVERAL
+        if fitting:
+            return fitting[0], ""
+        told = _told(history)
+        return (_name(told), "") if told else (None, NO_NAME)
+
+    async def _candidates(self, history: Sequence[NewMessage]) -> list[Any]:
+        fitting: list[Any] = []
+        for ref in await self._sending.chats(keys_of(history)):
+            stored = await self._service.store.newest(ref, len(history) + READ_MORE)
+            if stored and align(stored, history).sure:
+                fitting.append(ref)
+        return fitting
+
+
+def _told(history: Sequence[NewMessage]) -> Sequence[NewMessage]:
+    """The history up to its last reply: what a new chat is known by."""
+    replies = (i for i in range(len(history) - 1, -1, -1) if history[i].role == "assistant")
+    return history[: next(replies, -1) + 1]
+
+
+def _name(told: Sequence[NewMessage]) -> str:
+    """The same for the same history, so that a request that is sent twice makes one chat."""
+    return "chat-" + digest(*(said.hash for said in told)).hex()[:NAME_DIGITS]

@@ -1,0 +1,67 @@
+"""Two servers, one PostgreSQL: a conversation may come to either, turn by turn."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from openai import AsyncOpenAI
+
+from previously import app
+from previously.testing import FakeUpstream
+from tests.web.rig import Talk, say, say_streaming
+
+PREVIOUSLY = Path(sys.executable).with_name("previously")
+START_TIMEOUT_S = 60.0
+
+
+@asynccontextmanager
+async def server(url: str, upstream: str) -> AsyncGenerator[str]:
+    """A process of its own; its address."""
+    options = ["--port", "0", "--database", url, "--upstream", upstream, "--json"]
+    process = await asyncio.create_subprocess_exec(PREVIOUSLY, "serve", *options, stdout=PIPE)
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(START_TIMEOUT_S):
+            line = await process.stdout.readline()
+        yield line.decode().split('"address": "', 1)[1].split('"', 1)[0]
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+@pytest.mark.slow
+async def test_two_servers_lead_one_conversation(postgres_url: str) -> None:
+    async with AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(FakeUpstream())
+        addresses = [
+            await stack.enter_async_context(server(postgres_url, upstream.url)) for _ in range(2)
+        ]
+        clients = [
+            await stack.enter_async_context(
+                AsyncOpenAI(base_url=f"{address}/c/demo/v1", api_key="x", max_retries=0)
+            )
+            for address in addresses
+        ]
+        talk = Talk()
+        for turn in range(12):
+            speak = say if turn % 3 else say_streaming
+            await speak(clients[turn % 2], talk, f"words {turn}")
+        # Without a name the chat is found by its words, whichever server wrote them down.
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        await asyncio.sleep(1.5)
+        body = {"model": "m", "messages": [*talk, {"role": "user", "content": "and on"}]}
+        async with session.post(f"{addresses[0]}/v1/chat/completions", json=body) as answer:
+            assert answer.headers["x-previously-chat"] == "demo"
+        house = await app.build(postgres_url, read_only=True)
+        stack.push_async_callback(house.close)
+        ref = (await house.service.find_chat("demo")).ref
+        kept = [(m.role, m.body) async for m in house.service.messages(ref)]
+        assert kept[: len(talk)] == [(m["role"], m["content"]) for m in talk]
+        assert len(kept) == len(talk) + 2
