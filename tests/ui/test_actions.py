@@ -80,6 +80,18 @@ def test_chats_are_made_found_renamed_branched_put_away(server: Server, open_pag
     expect(page.locator(".chat-card", has_text="another ending")).to_be_visible()
 
 
+def test_a_chat_is_removed_for_good_only_on_demand(server: Server, open_page: Open) -> None:
+    chat = server.chat("to purge", SAID[:2])
+    server.api("DELETE", f"chats/{chat}")
+    page = open_page(f"{server.url}/#tab=chats")
+    page.locator(".deleted summary").click()
+    line = page.locator(".deleted li", has_text="to purge")
+    line.get_by_role("button", name="Delete for good").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete for good").click()
+    expect(line).to_have_count(0)
+    assert "to purge" not in str(server.api("GET", "chats?deleted=true"))
+
+
 def test_files_are_brought_in_and_a_bad_one_is_named(
     server: Server, open_page: Open, tmp_path: Path
 ) -> None:
