@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.conftest import Open
@@ -114,6 +115,7 @@ def test_a_chat_is_taken_along_as_a_file(server: Server, open_page: Open) -> Non
     assert Path(download.value.path()).read_text(encoding="utf-8").count("\n") == 3
 
 
+@pytest.mark.proves("D-57b", "D-57c", "D-57e")
 def test_floors_are_edited_hidden_pinned_deleted_and_brought_back(
     server: Server, open_page: Open
 ) -> None:
@@ -164,6 +166,7 @@ def test_swipes_are_turned(server: Server, open_page: Open) -> None:
     expect(floor(page, 3)).to_contain_text("Another ending.")
 
 
+@pytest.mark.proves("A-52", "G-27")
 def test_summaries_are_edited_protected_compared_and_restored(
     server: Server, open_page: Open
 ) -> None:
@@ -190,6 +193,7 @@ def test_summaries_are_edited_protected_compared_and_restored(
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
 
 
+@pytest.mark.proves("A-51")
 def test_a_summary_is_asked_for_at_once(server: Server, open_page: Open) -> None:
     chat = server.chat("at once", SAID[:12])
     page = open_page(f"{server.url}/#tab=summaries&chat={chat}")
@@ -208,6 +212,7 @@ def test_minis_are_archived_by_hand(server: Server, open_page: Open) -> None:
     expect(page.get_by_role("heading", name=re.compile("^Mini")).first).to_be_visible()
 
 
+@pytest.mark.proves("G-27")
 def test_a_proposal_waits_for_its_reader(server: Server, open_page: Open) -> None:
     chat = server.chat("proposal", SAID)
     mini = server.api("GET", f"chats/{chat}/summaries?show=top")["items"][0]
@@ -274,6 +279,7 @@ def test_tasks_say_why_they_wait_and_go_when_told(server: Server, open_page: Ope
     expect(page.get_by_role("dialog")).to_contain_text("Calls")
 
 
+@pytest.mark.proves("A-34", "D-55", "G-108")
 def test_settings_are_saved_inherited_and_reset(server: Server, open_page: Open) -> None:
     chat = server.chat("settings", SAID[:2])
     page = open_page(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
@@ -294,6 +300,7 @@ def test_settings_are_saved_inherited_and_reset(server: Server, open_page: Open)
     expect(page.get_by_role("alert").first).to_be_visible()
 
 
+@pytest.mark.proves("A-39")
 def test_a_model_is_added_and_tested_and_its_key_never_comes_back(
     server: Server, open_page: Open
 ) -> None:

@@ -369,7 +369,7 @@ export const en = {
   "said.words": "words",
   "said.phrase": "phrase",
   "said.part_of_a_word": "part of a word",
-  "said.beside": "beside a hit",
+  "said.beside": "beside floor {n}",
   "said.cut_off_ends_at_its_last_full_sentence": "cut off, ends at its last full sentence",
   "said.cut_to_size_at_a_sentence": "cut to size at a sentence",
   "said.waits_for_previously_backfill": "So much has piled up that it waits for your word: see the estimate above.",

@@ -370,7 +370,7 @@ export const zh: Record<keyof typeof en, string> = {
   "said.words": "词语",
   "said.phrase": "短语",
   "said.part_of_a_word": "词的一部分",
-  "said.beside": "命中旁边",
+  "said.beside": "在第 {n} 楼旁边",
   "said.cut_off_ends_at_its_last_full_sentence": "被截断，止于最后一个整句",
   "said.cut_to_size_at_a_sentence": "按句裁到限定长度",
   "said.waits_for_previously_backfill": "积压太多，等你发话：见上方的预估。",
