@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-llm test-ui check page bench eval eval-kit chaos faults status lock clean
+.PHONY: help run test test-fast test-llm test-ui test-newcomer check page bench eval eval-kit chaos faults status lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -19,7 +19,7 @@ EVAL_STAMP := .venv-eval/.stamp
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(RUN_STAMP) ## set up and start the server (ARGS="--port 8377 ...")
 	@$(MAKE) --no-print-directory page || \
@@ -34,6 +34,9 @@ test-fast: $(DEV_STAMP) ## run the tests that are not marked slow
 
 test-ui: $(DEV_STAMP) page $(BROWSER_STAMP) ## run the tests of the page in a real browser
 	$(BIN)/pytest tests/ui $(ARGS)
+
+test-newcomer: $(DEV_STAMP) $(BROWSER_STAMP) ## go from a clean clone to a folded story on the page, timed
+	$(BIN)/python tools/newcomer.py
 
 test-llm: $(DEV_STAMP) ## run the tests that ask a real model (a llama.cpp server on this machine)
 	$(BIN)/pytest -m llm $(ARGS)

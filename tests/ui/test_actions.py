@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.conftest import Open
@@ -30,7 +31,9 @@ def test_the_sample_story_is_one_click_away(server: Server, open_page: Open) -> 
     page.get_by_role("link", name="Start").click()
     page.get_by_role("button", name="Open the sample story").click()
     expect(floor(page, 415)).to_be_visible()
-    assert len(server.api("GET", "chats?q=demo")["items"]) == 1  # opened again, not made again
+    names = [chat["name"] for chat in server.api("GET", "chats")["items"]]
+    assert names.count("demo-en") == 1  # opened again, not made again
+    assert "demo-en-2" not in names
 
 
 def test_the_base_url_is_there_to_be_copied(server: Server, open_page: Open) -> None:
@@ -80,6 +83,18 @@ def test_chats_are_made_found_renamed_branched_put_away(server: Server, open_pag
     expect(page.locator(".chat-card", has_text="another ending")).to_be_visible()
 
 
+def test_a_chat_is_removed_for_good_only_on_demand(server: Server, open_page: Open) -> None:
+    chat = server.chat("to purge", SAID[:2])
+    server.api("DELETE", f"chats/{chat}")
+    page = open_page(f"{server.url}/#tab=chats")
+    page.locator(".deleted summary").click()
+    line = page.locator(".deleted li", has_text="to purge")
+    line.get_by_role("button", name="Delete for good").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete for good").click()
+    expect(line).to_have_count(0)
+    assert "to purge" not in str(server.api("GET", "chats?deleted=true"))
+
+
 def test_files_are_brought_in_and_a_bad_one_is_named(
     server: Server, open_page: Open, tmp_path: Path
 ) -> None:
@@ -102,6 +117,7 @@ def test_a_chat_is_taken_along_as_a_file(server: Server, open_page: Open) -> Non
     assert Path(download.value.path()).read_text(encoding="utf-8").count("\n") == 3
 
 
+@pytest.mark.proves("D-57b", "D-57c", "D-57e")
 def test_floors_are_edited_hidden_pinned_deleted_and_brought_back(
     server: Server, open_page: Open
 ) -> None:
@@ -152,6 +168,7 @@ def test_swipes_are_turned(server: Server, open_page: Open) -> None:
     expect(floor(page, 3)).to_contain_text("Another ending.")
 
 
+@pytest.mark.proves("A-52", "G-27")
 def test_summaries_are_edited_protected_compared_and_restored(
     server: Server, open_page: Open
 ) -> None:
@@ -178,6 +195,7 @@ def test_summaries_are_edited_protected_compared_and_restored(
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
 
 
+@pytest.mark.proves("A-51")
 def test_a_summary_is_asked_for_at_once(server: Server, open_page: Open) -> None:
     chat = server.chat("at once", SAID[:12])
     page = open_page(f"{server.url}/#tab=summaries&chat={chat}")
@@ -196,6 +214,7 @@ def test_minis_are_archived_by_hand(server: Server, open_page: Open) -> None:
     expect(page.get_by_role("heading", name=re.compile("^Mini")).first).to_be_visible()
 
 
+@pytest.mark.proves("G-27")
 def test_a_proposal_waits_for_its_reader(server: Server, open_page: Open) -> None:
     chat = server.chat("proposal", SAID)
     mini = server.api("GET", f"chats/{chat}/summaries?show=top")["items"][0]
@@ -262,6 +281,7 @@ def test_tasks_say_why_they_wait_and_go_when_told(server: Server, open_page: Ope
     expect(page.get_by_role("dialog")).to_contain_text("Calls")
 
 
+@pytest.mark.proves("A-34", "D-55", "G-108")
 def test_settings_are_saved_inherited_and_reset(server: Server, open_page: Open) -> None:
     chat = server.chat("settings", SAID[:2])
     page = open_page(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
@@ -282,6 +302,7 @@ def test_settings_are_saved_inherited_and_reset(server: Server, open_page: Open)
     expect(page.get_by_role("alert").first).to_be_visible()
 
 
+@pytest.mark.proves("A-39")
 def test_a_model_is_added_and_tested_and_its_key_never_comes_back(
     server: Server, open_page: Open
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.ui.conftest import Open
@@ -11,6 +12,7 @@ FLOORS = 10_000
 ROWS_MAX = 60  # in the document at once, however long the list
 
 
+@pytest.mark.proves("D-57d")
 def test_ten_thousand_floors(server: Server, open_page: Open) -> None:
     texts = [f"Floor {n}: {'the lamp is lit again. ' * (1 + n % 5)}" for n in range(FLOORS)]
     chat = server.chat("long", texts, settle=False)

@@ -31,6 +31,7 @@ def _still_safe(page: Page) -> None:
     assert page.locator("a[href^='javascript']").count() == 0
 
 
+@pytest.mark.proves("G-87")
 def test_no_text_field_becomes_markup_and_no_stranger_is_asked(
     server: Server, open_page: Open
 ) -> None:

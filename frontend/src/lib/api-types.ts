@@ -274,6 +274,7 @@ export type NewProfile = {
   price?: Price | null;
   limits?: Limits;
   stream?: boolean;
+  cache_marks?: "" | "anthropic" | "openai";
   params?: Record<string, JsonValue>;
   api_key?: string | null;
   name: string;
@@ -327,6 +328,7 @@ export type Profile = {
   price_known: boolean;
   limits: Limits;
   stream: boolean;
+  cache_marks: string;
   params: Record<string, JsonValue>;
   has_key: boolean;
   key_kept: "here" | "environment" | "file" | null;
@@ -345,6 +347,7 @@ export type ProfileChange = {
   price?: Price | null;
   limits?: Limits;
   stream?: boolean;
+  cache_marks?: "" | "anthropic" | "openai";
   params?: Record<string, JsonValue>;
   api_key?: string | null;
 };

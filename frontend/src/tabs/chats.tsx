@@ -47,6 +47,7 @@ export default function Chats(): JSX.Element {
         <Shown of={list}>{({ items }) => <List chats={items} list={list} />}</Shown>
       )}
       <Import onDone={list.reload} />
+      <Deleted onChanged={list.reload} />
       {making.value && <New onClose={() => (making.value = false)} />}
     </>
   );
@@ -251,6 +252,46 @@ function Found({ text }: { text: string }): JSX.Element {
         </ol>
       )}
     </Shown>
+  );
+}
+
+/** What was put away and can be brought back, or be gone for good. */
+function Deleted({ onChanged }: { onChanged: () => void }): JSX.Element | null {
+  const purging = useSignal<Chat | null>(null);
+  const list = useResource<ChatPage>(
+    (signal) => get("chats", { deleted: true, limit: 50 }, signal), [], ({ kind }) => kind === "chat",
+  );
+  const items = list.data.value?.items ?? [];
+  const changed = () => {
+    list.reload();
+    onChanged();
+  };
+  if (!items.length) return null;
+  return (
+    <details class="deleted">
+      <summary>{t("deleted.title", { n: items.length })}</summary>
+      <ul class="stack tight">
+        {items.map((chat) => (
+          <li key={chat.id} class="row">
+            <span class="grow">{titleOf(chat)}</span>
+            <button type="button" onClick={() => void attempt(post(`chats/${chat.id}/restore`), t("chats.restored")).then(changed)}>
+              <Icon name="undo" /> {t("restore")}
+            </button>
+            <button type="button" class="bad" onClick={() => (purging.value = chat)}>{t("deleted.purge")}</button>
+          </li>
+        ))}
+      </ul>
+      {purging.value && (
+        <Confirm
+          bad
+          title={t("deleted.purge")}
+          text={t("deleted.purge.text", { title: titleOf(purging.value) })}
+          action={t("deleted.purge")}
+          onYes={() => void attempt(remove(`chats/${purging.value!.id}?purge=true`).then(() => true), t("deleted")).then(changed)}
+          onClose={() => (purging.value = null)}
+        />
+      )}
+    </details>
   );
 }
 

@@ -66,7 +66,7 @@ function Sample(): JSX.Element {
 /** The story that is there already, or a new one. */
 async function sample(language: "zh" | "en"): Promise<string> {
   const name = `demo-${language}`;
-  const { items } = await get<ChatPage>("chats", { q: name, limit: 50 });
+  const { items } = await get<ChatPage>("chats", { limit: 200 });
   const there = items.find((chat) => chat.name === name);
   return there ? there.id : (await post<Imported>("sample", { language })).chat.id;
 }

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { get, patch, post } from "../lib/api";
+import { get, patch, post, remove } from "../lib/api";
 import { floors, known, number, said, t, when } from "../lib/i18n";
 import { useResource } from "../lib/resource";
 import { href, route } from "../lib/route";
@@ -99,12 +99,17 @@ function Buttons({ chat }: { chat: string }): JSX.Element {
           title={t("summaries.rebuild")}
           text={t("summaries.rebuild.text", { n: rebuilding.value.summaries })}
           action={t("summaries.rebuild")}
-          onYes={() => void attempt(post(`${at}/rebuild`, { dry_run: false }), t("summaries.rebuild.begun"))}
+          onYes={() => void rebuild(at)}
           onClose={() => (rebuilding.value = null)}
         />
       )}
     </div>
   );
+}
+
+async function rebuild(at: string): Promise<void> {
+  if (!(await attempt(post(`${at}/rebuild`, { dry_run: false })))) return;
+  say(t("summaries.rebuild.begun"), () => void attempt(remove(`${at}/rebuild`), t("summaries.rebuild.stopped")));
 }
 
 function Tree({ summaries, path, onChanged }: {

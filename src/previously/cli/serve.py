@@ -70,6 +70,8 @@ async def run(args: argparse.Namespace) -> int:
 
 
 def _announce(args: argparse.Namespace, location: app.Location, address: str) -> None:
+    from previously.web.pages import is_built  # noqa: PLC0415 - only this command needs a server
+
     facts = {
         "address": address,
         "base_url": f"{address}/c/CHAT/v1",
@@ -80,6 +82,8 @@ def _announce(args: argparse.Namespace, location: app.Location, address: str) ->
         print(json.dumps(facts), flush=True)
         return
     print(f"Previously {__version__} is running.", flush=True)
+    built = is_built()
+    print(f"  page       {address}/" if built else "  page       not built: make page")
     print(f"  base URL   {facts['base_url']}   (CHAT is any name you like)")
     print(f"  upstream   {args.upstream or 'none yet: start with --upstream URL'}")
     print(f"  database   {facts['database']}")

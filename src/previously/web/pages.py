@@ -53,7 +53,7 @@ def page_routes(static: Path = STATIC) -> list[Route | Mount]:
         Route("/index.html", index, methods=["GET"]),
         Route("/icon.svg", icon, methods=["GET"]),
         Route("/licences", licences, methods=["GET"]),
-        Mount("/assets", _Kept(GZipMiddleware(assets, minimum_size=1_000))),
+        Mount("/assets", _Kept(GZipMiddleware(assets, minimum_size=1_000), static)),
     ]
 
 
@@ -77,10 +77,15 @@ def _file(path: Path) -> Response:
 class _Kept:
     """Lets a browser keep what it has, and adds the page's headers."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, static: Path) -> None:
         self._app = app
+        self._static = static
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not is_built(self._static):
+            await PlainTextResponse(NOT_BUILT, 503)(scope, receive, send)
+            return
+
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)

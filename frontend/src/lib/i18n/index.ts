@@ -21,6 +21,8 @@ export function t(word: Word, values: Values = {}): string {
 
 /** A sentence that the server says in English only, in the reader's language where it is known. */
 export function said(sentence: string): string {
+  const beside = /^beside #(\d+)$/.exec(sentence);
+  if (beside) return t("said.beside", { n: Number(beside[1]) });
   const [kind = "", ...names] = sentence.split(": ");
   if (names.length && known("said", slug(kind), "")) return `${said(kind)}: ${names.join(": ")}`;
   return known("said", slug(sentence), sentence);

@@ -493,6 +493,7 @@ class Profile(Told):
     price_known: bool = Field(description="From here, or from the table of known models.")
     limits: Limits
     stream: bool
+    cache_marks: str = Field(description="Whose marks the proxy sets in prompts; empty: none.")
     params: dict[str, JsonValue]
     has_key: bool = Field(description="Keys go in and never come out.")
     key_kept: Literal["here", "environment", "file"] | None
@@ -515,6 +516,7 @@ class ProfileFields(Asked):
     price: Price | None = None
     limits: Limits = Limits()
     stream: bool = False
+    cache_marks: Literal["", "anthropic", "openai"] = ""
     params: dict[str, JsonValue] = {}
     api_key: str | None = Field(
         default=None,
