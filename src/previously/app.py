@@ -71,6 +71,12 @@ def database_location(database: str | None = None, data: str | None = None) -> L
     return Path(chosen.removeprefix("sqlite:///"))
 
 
+def key_folder(location: Location) -> Path:
+    """Where keys that are typed in are kept: beside the database, if that is a file."""
+    beside = data_folder() if isinstance(location, str) else location.absolute().parent
+    return beside / "keys"
+
+
 def shown_location(location: Location) -> str:
     """The location as people may see it."""
     return str(location) if isinstance(location, Path) else shown(location)

@@ -377,6 +377,7 @@ class Snapshot:
     shown: tuple[Message | Summary, ...] = ()  # the fold's items, resolved
     presences: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
     recalculating: bool = False  # the client rebuilds its state: write nothing about it now
+    recording: bool = True  # proxied turns are kept
     backlog: Backlog | None = None
 
 

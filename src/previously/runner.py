@@ -14,7 +14,14 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
 from previously.engine import Engine
-from previously.errors import LeaseLost, PlanAnewError, PreviouslyError, RetryError, StaleDraft
+from previously.errors import (
+    ChatNotFound,
+    LeaseLost,
+    PlanAnewError,
+    PreviouslyError,
+    RetryError,
+    StaleDraft,
+)
 from previously.model import Attempt, ChatRef, FoldKey, Lease, Snapshot, Summary, Task, Verdict
 from previously.planner import (
     COVERS_LOOKED_AT,
@@ -188,6 +195,8 @@ class Runner:
             async with self._slots:
                 if self._store.exclusive or await self._may_be_due(ref):
                     await self.reconcile(ref)
+        except ChatNotFound:
+            log.info("chat %s was deleted meanwhile", ref.id)
         except PlanAnewError as error:
             log.info("chat %s: %s", ref.id, error)
             self._wanted[ref.id] = ref

@@ -10,6 +10,7 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Collection,
+    Generator,
     Iterable,
     Iterator,
     Mapping,
@@ -65,7 +66,7 @@ from previously.settings import (
     Settings,
     checked,
 )
-from previously.store import Kept, Progress, Store
+from previously.store import ChatFacts, FloorPage, Kept, Progress, Store
 from previously.summariser import quote
 from previously.text.turns import pending_start
 
@@ -84,6 +85,7 @@ BODY_CHARS_MAX = 4_000_000
 WAITS_FOR_BACKFILL = "waits for `previously backfill`"
 IMPORT_BATCH = 500  # messages per transaction: a turn that waits for the writer waits for one batch
 IMPORT_MESSAGES_MAX = 1_000_000
+WOKEN_MAX = 1_000  # chats that are looked at anew when the settings of all change
 BRANCH_TRIES = 3  # a chat that changes faster than it can be copied is told so
 
 
@@ -116,6 +118,7 @@ class TaskState:
     messages: tuple[int, ...]
     attempt: Attempt | None
     reason: str = ""  # why it is not done until somebody asks for it
+    children: tuple[int, ...] = ()  # summaries that it reads instead of messages
 
 
 class AtMost(int):
@@ -169,6 +172,8 @@ class Service:
         self._clock_ms = clock_ms
         self._budgets: dict[int, int] = {}
         self._changes: dict[int, asyncio.Event] = {}
+        self._facts: dict[int, tuple[int, ChatFacts]] = {}
+        self._listeners: set[Callable[[int], None]] = set()
         self._rendered: OrderedDict[tuple[int, FoldKey], tuple[Fold, tuple[Block, ...]]] = (
             OrderedDict()
         )
@@ -479,6 +484,8 @@ class Service:
         return await self._told(seen.snapshot, told)
 
     async def _told(self, snapshot: Snapshot, told: _Telling) -> Prompt:
+        if told.pending and not snapshot.recording:
+            raise BadInput("recording of this chat is paused", field="recording")
         if not snapshot.settings.enabled:
             raw = await self.store.load(snapshot.ref, AS_SAID, wide=False)
             return assemble(_with(raw, told.pending), (), told.budget, told.head_tokens)
@@ -608,6 +615,7 @@ class Service:
                 tuple(m.id for m in task.sources),
                 attempts.get(task.id),
                 held if is_held(task) else "",
+                tuple(s.id for s in task.children),
             )
             for task in due(snapshot)
         ]
@@ -653,6 +661,8 @@ class Service:
         event = self._changes.pop(chat_id, None)
         if event is not None:
             event.set()
+        for heard in self._listeners:
+            heard(chat_id)
 
     async def places(self, ref: ChatRef, prompt: Prompt) -> AsyncIterator[Place]:
         """How every message of the chat stands in this prompt, oldest first."""
@@ -706,6 +716,109 @@ class Service:
         tail = tuple(m for m in snapshot.tail if m.id != reply_id)
         before = self._before_tail(snapshot)
         return assemble(replace(snapshot, tail=tail), before, budget, head_tokens)
+
+    async def chat_by_id(self, chat_id: int) -> ChatRef:
+        """The chat with that key, or `ChatNotFound`."""
+        return await self.store.find_chat_by_id(OWNER, chat_id)
+
+    async def create_chat(
+        self, name: str, preset: str | None = None, settings: Mapping[str, Any] | None = None
+    ) -> ChatRef:
+        """A chat that was not there before; `BadInput` if its name is taken."""
+        _check_name(name)
+        chosen = preset or DEFAULT_PRESET
+        lane, changes = history_lane(chosen), checked(settings or {})
+        ref = await self.store.create_chat(OWNER, name, chosen, lane)
+        if changes:
+            await self.store.change_settings(ref, changes)
+        return self._changed(ref, ref)
+
+    async def set_title(self, ref: ChatRef, title: str) -> None:
+        """Another title for people to read; the name in addresses stays."""
+        _check_name(title)
+        self._changed(ref, await self.store.set_title(ref, title))
+
+    async def set_recording(self, ref: ChatRef, *, on: bool) -> None:
+        """Keep proxied turns of this chat, or pass them through and keep nothing."""
+        self._changed(ref, await self.store.set_recording(ref, on=on))
+
+    async def delete_chat(self, ref: ChatRef) -> None:
+        """Put a chat away. `restore_chat` brings it back, until it is purged."""
+        await self.store.put_away(ref)
+        self.changed(ref)
+
+    async def restore_chat(self, chat_id: int) -> ChatRef:
+        """Bring back a chat that was deleted."""
+        ref = await self.store.bring_back(OWNER, chat_id)
+        return self._changed(ref, ref)
+
+    async def purge_chat(self, chat_id: int) -> None:
+        """Remove a deleted chat for good: messages, summaries, index, paid answers, settings."""
+        await self.store.purge(OWNER, chat_id)
+        self._budgets.pop(chat_id, None)
+        self._tell(chat_id)
+
+    async def floors(
+        self, ref: ChatRef, first: int | None, limit: int
+    ) -> tuple[FloorPage, tuple[Place, ...]]:
+        """Messages from a floor on, or the newest, and how each stands in the next prompt."""
+        page = await self.store.floor_page(ref, first, limit)
+        if not page.messages:
+            return page, ()
+        prompt = await self.prompt(ref, preview=True)
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        covering = await self.store.covering(ref, lane, [m.id for m in page.messages])
+        return page, tuple(_places(page.messages, page.first, covering, prompt))
+
+    async def facts(self, ref: ChatRef) -> ChatFacts:
+        """What takes a look at all of a chat, taken once for each of its revisions."""
+        rev = (await self.store.work_state(ref)).rev
+        known = self._facts.get(ref.id)
+        if known is None or known[0] != rev:
+            known = (rev, await self.store.chat_facts(ref))
+            self._facts[ref.id] = known
+            if len(self._facts) > RENDERED_KEPT:
+                self._facts.pop(next(iter(self._facts)))
+        return known[1]
+
+    async def alter(
+        self, ref: ChatRef, message_id: int, values: Mapping[str, Any], version: int | None = None
+    ) -> Message:
+        """Text and marks of one message in one step; `Conflict` if it is not at `version`."""
+        what = "edit" if "body" in values else next(iter(values), "edit")
+        made = await self.store.alter(ref, what, message_id, values, version)
+        return self._changed(ref, made)
+
+    async def change_settings(
+        self, ref: ChatRef | None, changes: Mapping[str, Any], revision: int | None = None
+    ) -> None:
+        """Settings of one chat, or of all that have none of their own; None takes one back."""
+        chat_id = None if ref is None else ref.id
+        await self.store.change_scope(OWNER, chat_id, checked(changes), revision)
+        if ref is not None:
+            self.wake(ref)
+            return
+        for found in await self.store.busy_chats(OWNER, WOKEN_MAX):
+            self.wake(found)
+
+    async def plan_rebuild(self, ref: ChatRef, from_pos: int = START) -> int:
+        """How many summaries a rebuild would write anew."""
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        return await self.store.rebuildable(ref, lane, from_pos)
+
+    async def stop_rebuild(self, ref: ChatRef) -> bool:
+        """Leave the summaries that were not written anew yet; whether any rebuild was under way."""
+        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
+        return self._changed(ref, await self.store.withdraw(ref, lane, "rebuild"))
+
+    @contextlib.contextmanager
+    def listening(self, heard: Callable[[int], None]) -> Generator[None]:
+        """Call back with the key of every chat that changes, as long as the block runs."""
+        self._listeners.add(heard)
+        try:
+            yield
+        finally:
+            self._listeners.discard(heard)
 
 
 def _checked(new: Iterable[NewMessage]) -> Iterator[NewMessage]:

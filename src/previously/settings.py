@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from previously.errors import BadInput
@@ -24,57 +24,119 @@ TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
 
 
-def _whole(low: int, high: int) -> Callable[[Any], int]:
-    def coerce(value: Any) -> int:
-        return max(low, min(high, int(float(value))))
+class Rule(Protocol):
+    """Turns what somebody wrote into a value, or raises; says what it takes."""
 
-    return coerce
+    @property
+    def type(self) -> str: ...
 
-
-def _flag(value: Any) -> bool:
-    if isinstance(value, str):
-        word = value.strip().lower()
-        if word in TRUE_WORDS or word in FALSE_WORDS:
-            return word in TRUE_WORDS
-        raise ValueError(value)
-    return bool(value)
+    def __call__(self, value: Any) -> Any: ...
 
 
-def _amount(low: float, high: float) -> Callable[[Any], float]:
-    def coerce(value: Any) -> float:
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A whole number, brought to the nearest end of its range."""
+
+    minimum: int
+    maximum: int
+    type: str = "whole"
+
+    def __call__(self, value: Any) -> int:
+        return max(self.minimum, min(self.maximum, int(float(value))))
+
+
+def _whole(low: int, high: int) -> Rule:
+    return _Whole(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flag:
+    """On or off."""
+
+    type: str = "flag"
+
+    def __call__(self, value: Any) -> bool:
+        if isinstance(value, str):
+            word = value.strip().lower()
+            if word in TRUE_WORDS or word in FALSE_WORDS:
+                return word in TRUE_WORDS
+            raise ValueError(value)
+        return bool(value)
+
+
+_flag = _Flag()
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """A number, brought to the nearest end of its range."""
+
+    minimum: float
+    maximum: float
+    type: str = "amount"
+
+    def __call__(self, value: Any) -> float:
         number = float(value)
         if isnan(number):
             raise ValueError(value)
-        return max(low, min(high, number))
-
-    return coerce
+        return max(self.minimum, min(self.maximum, number))
 
 
-def _text(chars_max: int) -> Callable[[Any], str]:
-    def coerce(value: Any) -> str:
-        if not isinstance(value, str) or len(value) > chars_max or not value.isprintable():
+def _amount(low: float, high: float) -> Rule:
+    return _Amount(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """One line of text."""
+
+    max_chars: int
+    type: str = "text"
+
+    def __call__(self, value: Any) -> str:
+        if not isinstance(value, str) or len(value) > self.max_chars or not value.isprintable():
             raise ValueError(value)
         return value.strip()
 
-    return coerce
+
+def _text(chars_max: int) -> Rule:
+    return _Text(chars_max)
 
 
-def _zone(value: Any) -> str:
-    if value == "UTC":  # known everywhere, also where no table of zones is installed
-        return "UTC"
-    try:
-        return ZoneInfo(str(value)).key
-    except (ZoneInfoNotFoundError, OSError) as error:
-        raise ValueError(value) from error
+@dataclass(frozen=True, slots=True)
+class _Zone:
+    """A time zone by its name."""
+
+    max_chars: int = 80
+    type: str = "text"
+
+    def __call__(self, value: Any) -> str:
+        if value == "UTC":  # known everywhere, also where no table of zones is installed
+            return "UTC"
+        try:
+            return ZoneInfo(str(value)[: self.max_chars]).key
+        except (ZoneInfoNotFoundError, OSError) as error:
+            raise ValueError(value) from error
 
 
-def _one_of(*words: str) -> Callable[[Any], str]:
-    def coerce(value: Any) -> str:
-        if value not in words:
-            raise ValueError(f"one of {', '.join(words)}")
+_zone = _Zone()
+
+
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    """One of some words."""
+
+    choices: tuple[str, ...]
+    type: str = "choice"
+
+    def __call__(self, value: Any) -> str:
+        if value not in self.choices:
+            raise ValueError(f"one of {', '.join(self.choices)}")
         return str(value)
 
-    return coerce
+
+def _one_of(*words: str) -> Rule:
+    return _OneOf(words)
 
 
 def _setting(default: Any, coerce: Callable[[Any], Any], help_text: str) -> Any:
@@ -148,6 +210,30 @@ class Settings:
     def high_mark(self) -> int:
         """The number of verbatim messages at which the tail is folded."""
         return self.visible_floors + self.fold_every
+
+
+class Field(NamedTuple):
+    """What a form needs to know about one setting."""
+
+    name: str
+    type: Any  # whole | flag | amount | text | choice
+    help: str
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[str, ...] | None
+    max_chars: int | None
+
+
+def schema() -> tuple[Field, ...]:
+    """Every setting, in the order in which they are written down."""
+    return tuple(
+        _described(f.name, f.metadata["coerce"], f.metadata["help"]) for f in fields(Settings)
+    )
+
+
+def _described(name: str, rule: Rule, help_text: str) -> Field:
+    limits = ("minimum", "maximum", "choices", "max_chars")
+    return Field(name, rule.type, help_text, *(getattr(rule, limit, None) for limit in limits))
 
 
 def layered(*layers: Mapping[str, Any]) -> tuple[Settings, tuple[str, ...]]:

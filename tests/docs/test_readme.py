@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -194,6 +195,21 @@ def demo_sample(readme: Path) -> str:
     return next(body for body in fenced(readme, "text") if "#12" in body)
 
 
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
+def test_the_rest_commands_answer(readme: Path, tmp_path: Path):
+    lines = next(body for body in fenced(readme, "sh") if "/api/chats" in body).splitlines()
+    (tmp_path / "chat.jsonl").write_text('{"role": "user", "content": "Meet me."}\n', "utf-8")
+    serve = [str(BIN / "previously"), "serve"]
+    with started(serve, tmp_path, PREVIOUSLY_PORT="0") as address:
+        told = [
+            json.loads(run(shlex.split(line.replace("127.0.0.1:8377", address)), tmp_path))
+            for line in lines
+        ]
+    assert told[0]["messages"] == 1
+    assert [chat["name"] for chat in told[1]["items"]] == ["harbour"]
+    assert told[2]["messages"] == [{"role": "user", "content": "Meet me."}]
+
+
 def said_in(readme: Path, language: str) -> list[str]:
     """The snippets without comments and without the story that each language tells by itself."""
     others = [body for body in fenced(readme, language) if body != demo_sample(readme)]
@@ -216,4 +232,5 @@ def test_every_fenced_snippet_is_run_by_a_test():
         assert len(fenced(readme, "python")) == 3
         known = ("make run", "previously.testing", "previously serve", "previously prompt")
         known += ("previously demo", "previously profile")  # the latter in tests/cli
+        known += ("/api/chats",)
         assert all(any(word in body for word in known) for body in fenced(readme, "sh"))

@@ -55,7 +55,14 @@ async def run(args: argparse.Namespace) -> int:
     try:
         key = os.environ.get(args.upstream_key_env) or None
         token = app.environment("TOKEN")
-        web = create_app(house.service, args.upstream, key, token=token, environment=os.environ)
+        web = create_app(
+            house.service,
+            args.upstream,
+            key,
+            token=token,
+            environment=os.environ,
+            keys=app.key_folder(location),
+        )
         await listen(web, args.host, args.port, ready=ready)
     finally:
         await house.close()
@@ -63,10 +70,11 @@ async def run(args: argparse.Namespace) -> int:
 
 
 def _announce(args: argparse.Namespace, location: app.Location, address: str) -> None:
+    from previously.web.pages import is_built  # noqa: PLC0415 - only this command needs a server
+
     facts = {
         "address": address,
         "base_url": f"{address}/c/CHAT/v1",
-        "token": bool(app.environment("TOKEN")),
         "upstream": args.upstream,
         "database": app.shown_location(location),
     }
@@ -74,6 +82,8 @@ def _announce(args: argparse.Namespace, location: app.Location, address: str) ->
         print(json.dumps(facts), flush=True)
         return
     print(f"Previously {__version__} is running.", flush=True)
+    built = is_built()
+    print(f"  page       {address}/" if built else "  page       not built: make page")
     print(f"  base URL   {facts['base_url']}   (CHAT is any name you like)")
     print(f"  upstream   {args.upstream or 'none yet: start with --upstream URL'}")
     print(f"  database   {facts['database']}")

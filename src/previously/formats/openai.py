@@ -1,4 +1,4 @@
-"""OpenAI messages: a JSON array of them, or one to a line (JSONL)."""
+"""OpenAI messages: a JSON array of them, or one to a line (JSONL); read, and written by line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from previously.errors import BadInput
-from previously.model import IMPORTED, NewMessage
+from previously.model import IMPORTED, Message, NewMessage
 from previously.text.clean import clean
 from previously.text.wire import OWN_FIELDS, parse
 
@@ -47,6 +47,13 @@ def message_of(raw: Mapping[str, Any]) -> NewMessage:
         return said
     extra = {**json.loads(said.extra or "{}"), IMPORTED: others}
     return replace(said, extra=clean(json.dumps(extra, ensure_ascii=False)))
+
+
+def line_of(message: Message) -> str:
+    """One message as a line that `read` reads again, with what other programs had said of it."""
+    extra: dict[str, Any] = json.loads(message.extra) if message.extra else {}
+    others = cast("dict[str, Any]", extra.get(IMPORTED, {}))
+    return json.dumps({**others, **message.wire()}, ensure_ascii=False) + "\n"
 
 
 def _lines(text: str) -> Iterator[tuple[int, object]]:

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
@@ -68,6 +69,43 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a key is not written down")
+
+
+class KeyFolder:
+    """Keys that were typed in: one file for each profile, for nobody's eyes but this user's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def _path(self, profile: str) -> Path:
+        # Hashed: a profile may have any name, a file may not.
+        return self._folder / f"{sha256(profile.encode()).hexdigest()[:32]}.key"
+
+    def reference(self, profile: str) -> str:
+        """What a profile says about where its key is kept."""
+        return f"{_FILE}{self._path(profile)}"
+
+    def keep(self, profile: str, key: str) -> str:
+        """Write a key down in one step; the reference to it."""
+        value = Hidden(key.strip())
+        if not value or not (value.isascii() and value.isprintable()):
+            raise BadInput("a key is one line of plain letters", field="api_key")
+        path = self._path(profile)
+        fresh = path.with_suffix(".new")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fresh.unlink(missing_ok=True)
+            made = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(made, "w", encoding="ascii") as file:
+                file.write(value)
+            fresh.replace(path)
+        except OSError as error:
+            raise NotConfigured(f"the key cannot be kept in {path}: {error.strerror}") from None
+        return self.reference(profile)
+
+    def forget(self, profile: str) -> None:
+        """Remove a key; nothing if there is none."""
+        self._path(profile).unlink(missing_ok=True)
 
 
 def check_reference(reference: str) -> None:

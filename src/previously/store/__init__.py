@@ -159,6 +159,78 @@ class Found:
     candidates: tuple[Candidate, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FloorPage:
+    """Messages from one floor on."""
+
+    total: int  # in the chat
+    first: int  # floor of the first one
+    messages: tuple[Message, ...] = ()
+    variants: Mapping[int, int] = field(default_factory=dict[int, int])  # where there are several
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of the texts that a message has had."""
+
+    index: int
+    body: str
+    tokens: int
+    created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCard:
+    """A chat with what a list of chats shows of it."""
+
+    chat: Chat
+    messages: int
+    summaries_written: int  # every revision counts
+    active_at_ms: int  # of its newest message
+    recording: bool
+    recalculating: bool
+    branch_of: int | None
+    deleted_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatFacts:
+    """What takes a look at all of a chat to say."""
+
+    tokens: int  # of its messages together
+    summaries: int  # that are valid
+    proposals: int  # that wait for the user
+    wishes: tuple[str, ...]  # kinds of open intents
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryPage:
+    """Some summaries, with the floors they stand for."""
+
+    summaries: tuple[Summary, ...]
+    floors: Mapping[int, int]  # of their first and last positions
+    children: Mapping[int, int]  # how many summaries each is made of; minis have none
+    flags: Mapping[int, tuple[str, ...]]  # what is doubtful about them
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Settings that are stored in one place."""
+
+    values: Mapping[str, Any]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A key to this server: what it is for, never what it is."""
+
+    id: int
+    name: str
+    scopes: frozenset[str]
+    created_at_ms: int
+
+
 class Store(Protocol):
     """Everything the house keeps. Methods that take a `ChatRef` trust it: a look-up made it."""
 
@@ -380,3 +452,88 @@ class Store(Protocol):
     async def shown(self, ref: ChatRef, ids: Sequence[int]) -> dict[int, tuple[Message, int]]: ...
 
     async def presences(self, ref: ChatRef) -> dict[int, frozenset[str]]: ...
+
+    async def find_chat_by_id(self, owner: str, chat_id: int) -> ChatRef: ...
+
+    async def chat_cards(
+        self,
+        owner: str,
+        limit: int,
+        before: tuple[int, int] | None = None,
+        *,
+        text: str = "",
+        deleted: bool = False,
+    ) -> list[ChatCard]: ...
+
+    async def chat_card(self, ref: ChatRef) -> ChatCard: ...
+
+    async def chat_facts(self, ref: ChatRef) -> ChatFacts: ...
+
+    async def create_chat(self, owner: str, name: str, preset: str, lane: str) -> ChatRef: ...
+
+    async def set_title(self, ref: ChatRef, title: str) -> None: ...
+
+    async def set_recording(self, ref: ChatRef, *, on: bool) -> None: ...
+
+    async def put_away(self, ref: ChatRef) -> None: ...
+
+    async def bring_back(self, owner: str, chat_id: int) -> ChatRef: ...
+
+    async def purge(self, owner: str, chat_id: int) -> None: ...
+
+    async def floor_page(self, ref: ChatRef, first: int | None, limit: int) -> FloorPage: ...
+
+    async def message(self, ref: ChatRef, message_id: int) -> Message: ...
+
+    async def variants(self, ref: ChatRef, message_id: int) -> tuple[Variant, ...]: ...
+
+    async def messages_by_id(self, ref: ChatRef, wanted: Sequence[int]) -> tuple[Message, ...]: ...
+
+    async def summaries_by_id(self, ref: ChatRef, wanted: Sequence[int]) -> tuple[Summary, ...]: ...
+
+    async def floors(self, ref: ChatRef, positions: Sequence[int]) -> dict[int, int]: ...
+
+    async def alter(
+        self,
+        ref: ChatRef,
+        what: str,
+        message_id: int,
+        values: Mapping[str, Any],
+        version: int | None,
+    ) -> Message: ...
+
+    async def summary(self, ref: ChatRef, summary_id: int) -> SummaryPage: ...
+
+    async def revision_page(self, ref: ChatRef, summary_id: int) -> SummaryPage: ...
+
+    async def summary_page(
+        self, ref: ChatRef, which: str, parent: int | None, after: tuple[int, int], limit: int
+    ) -> SummaryPage: ...
+
+    async def rebuildable(self, ref: ChatRef, lane: str, from_pos: int) -> int: ...
+
+    async def busy_chats(self, owner: str, limit: int) -> list[ChatRef]: ...
+
+    async def setting_layers(self, owner: str, chat_id: int | None) -> dict[str, Scope]: ...
+
+    async def change_scope(
+        self, owner: str, chat_id: int | None, changes: Mapping[str, Any], revision: int | None
+    ) -> None: ...
+
+    async def naming(self, owner: str, profile: str) -> list[int | None]: ...
+
+    async def alter_profile(
+        self, owner: str, values: Mapping[str, Any], version: int | None
+    ) -> int: ...
+
+    async def add_token(
+        self, owner: str, name: str, digest: bytes, scopes: frozenset[str]
+    ) -> Token: ...
+
+    async def tokens(self, owner: str) -> list[Token]: ...
+
+    async def find_token(self, digest: bytes) -> Token | None: ...
+
+    async def remove_token(self, owner: str, token_id: int) -> bool: ...
+
+    async def totals(self, owner: str) -> dict[str, dict[str, int]]: ...

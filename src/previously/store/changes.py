@@ -154,10 +154,24 @@ def edit(
     now_ms: int,
 ) -> Message:
     """Put another text in a message's place; `Conflict` if it is not at `version` any more."""
+    values = {"body": text, "parts": None}
+    return alter(conn, ref, "edit", message_id, values, version, now_ms)
+
+
+def alter(
+    conn: sa.Connection,
+    ref: ChatRef,
+    what: str,
+    message_id: int,
+    values: Values,
+    version: int | None,
+    now_ms: int,
+) -> Message:
+    """New values for one message; `Conflict` if it is not at `version` any more."""
     old = find(conn, ref, [message_id])[message_id]
     if version is not None and old.version != version:
         raise Conflict(f"the message was changed meanwhile (version {old.version})")
-    change(conn, ref, "edit", {message_id: {"body": text, "parts": None}}, now_ms)
+    change(conn, ref, what, {message_id: values}, now_ms)
     return find(conn, ref, [message_id])[message_id]
 
 

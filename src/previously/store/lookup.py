@@ -10,22 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import BindParameter
 from sqlalchemy.dialects import postgresql
 
-from previously.model import BIRTH_BITS, BIRTH_MASK, START, ChatRef, Message, birth, key
-from previously.store import Candidate, Found, TermStats, rows
+from previously.model import BIRTH_BITS, BIRTH_MASK, ChatRef, Message, birth, key
+from previously.store import Candidate, Found, TermStats, floors, rows
 from previously.store.index import DIFFERS, SHOWN, TOUCHED, is_sqlite, slot
 from previously.store.rows import M
 from previously.store.schema import (
     chat,
     index_state,
     indexed,
-    message_revision,
     presence,
     term_count,
     work,
@@ -275,36 +274,8 @@ def shown(conn: sa.Connection, ref: ChatRef, ids: Sequence[int]) -> dict[int, tu
     """Those of the messages that may be shown, each with its floor."""
     mine = [i for i in ids if i >> BIRTH_BITS == ref.id]
     found = rows.messages(conn.execute(_SHOWN, {"ids": mine})) if mine else ()
-    at = _floors(conn, ref, found)
+    at = floors.of(conn, ref, {m.pos: birth(m.id) for m in found})
     return {m.id: (m, at[m.pos]) for m in found}
-
-
-# A message's birth number is its place, but for those that were taken out before it, as long as
-# nothing was ever put anywhere else than at the end.
-_REORDERED = (
-    sa.select(sa.literal(1))
-    .where(message_revision.c.chat_id == _CHAT)
-    .where(message_revision.c.change.in_(("insert", "move", "restore", "undo")))
-    .union_all(sa.select(sa.literal(1)).where(chat.c.id == _CHAT, chat.c.branch_of.is_not(None)))
-    .limit(1)
-)
-
-
-def _floors(conn: sa.Connection, ref: ChatRef, found: Sequence[Message]) -> dict[int, int]:
-    """The floor of each message, by position."""
-    if not found:
-        return {}
-    places = sorted({m.pos: birth(m.id) for m in found}.items())
-    in_order = conn.execute(_REORDERED, {"chat": ref.id}).scalar() is None
-    counted = "deleted_at IS NOT NULL" if in_order else "deleted_at IS NULL"
-    start = f"SELECT count(*) FROM message WHERE chat_id = {ref.id} AND {counted}"  # noqa: S608
-    ends = [START, *(pos for pos, _ in places)]
-    between = (f"({start} AND pos >= {a} AND pos < {b})" for a, b in pairwise(ends))
-    counts = conn.exec_driver_sql(f"SELECT {', '.join(between)}").one()
-    before = accumulate(counts)
-    if in_order:
-        return {pos: n - 1 - gone for (pos, n), gone in zip(places, before, strict=True)}
-    return {pos: floor for (pos, _), floor in zip(places, before, strict=True)}
 
 
 _PRESENCES = sa.select(presence.c.id, presence.c.members).where(presence.c.chat_id == _CHAT)

@@ -23,14 +23,15 @@ from previously.model import (
 from previously.store import changes, coverage, rows
 from previously.store.positions import place
 from previously.store.rows import M
-from previously.store.schema import message, presence, work
+from previously.store.schema import chat, message, presence, work
 from previously.text.wire import tokens_of
 
 STANDING_MAX = 16  # system messages at the very start that stay outside summarising
 
+_NOT_DELETED = sa.exists().where(chat.c.id == work.c.chat_id, chat.c.deleted_at.is_(None))
 _TAKE = (
     sa.update(work)
-    .where(work.c.chat_id == sa.bindparam("chat"))
+    .where(work.c.chat_id == sa.bindparam("chat"), _NOT_DELETED)
     .values(
         rev=work.c.rev + 1,
         next_n=work.c.next_n + sa.bindparam("count"),
@@ -39,6 +40,7 @@ _TAKE = (
     .returning(work.c.next_n, work.c.last_pos)
 )
 _INSERT = sa.insert(message)
+_RECORDING = sa.select(chat.c.recording).where(chat.c.id == sa.bindparam("chat"))
 _OTHERS = sa.select(sa.func.count()).where(M.chat_id == sa.bindparam("chat"), M.pinned.is_(False))
 
 
@@ -173,7 +175,12 @@ def newest(conn: sa.Connection, ref: ChatRef, limit: int) -> tuple[Message, ...]
 
 
 def record_turn(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int) -> None:
-    """All of a turn or none of it; `StaleDraft` if the chat has moved since it was aligned."""
+    """All of a turn or none of it; `StaleDraft` if the chat has moved since it was aligned.
+
+    Nothing at all while recording is paused.
+    """
+    if not conn.execute(_RECORDING, {"chat": ref.id}).scalar():
+        return
     last = newest(conn, ref, 1)
     seen = (last[0].id, last[0].hash) if last else (None, None)
     if seen != (turn.after_id, turn.after_hash):

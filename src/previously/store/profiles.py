@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from previously.errors import ProfileNotFound
+from previously.errors import Conflict, ProfileNotFound
 from previously.store.schema import profile
 
 _P = profile.c
@@ -34,6 +34,14 @@ def put(conn: sa.Connection, owner: str, values: Mapping[str, Any]) -> int:
         return 1
     conn.execute(sa.update(profile).where(mine).values(version=version + 1, **row))
     return version + 1
+
+
+def alter(conn: sa.Connection, owner: str, values: Mapping[str, Any], version: int | None) -> int:
+    """Replace a profile; `Conflict` if it is not at `version` any more."""
+    found = find(conn, owner, values["name"])
+    if version is not None and (found is None or found[1] != version):
+        raise Conflict("the profile was changed meanwhile")
+    return put(conn, owner, values)
 
 
 def _row(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -72,6 +72,9 @@ class Read:
     covered_to: int
     settings_revision: int
     settings_body: str
+    shared_revision: int  # of the settings that all of the owner's chats have
+    shared_body: str
+    recording: bool
     tail: tuple[Message, ...]
     tail_cut: bool
     shown: tuple[Message | Summary, ...]
@@ -79,6 +82,7 @@ class Read:
     backlog: Backlog | None
 
 
+_SHARED = setting.alias("shared")
 _HEAD = (
     sa.select(
         chat.c.lane,
@@ -94,6 +98,9 @@ _HEAD = (
         lane_state.c.covered_to,
         setting.c.revision,
         setting.c.body,
+        _SHARED.c.revision.label("shared_revision"),
+        _SHARED.c.body.label("shared_body"),
+        chat.c.recording,
     )
     .select_from(chat)
     .join(work, work.c.chat_id == chat.c.id)
@@ -115,6 +122,14 @@ _HEAD = (
             setting.c.owner == chat.c.owner,
             setting.c.scope == "chat",
             setting.c.scope_id == sa.bindparam("scope_id"),
+        ),
+    )
+    .outerjoin(
+        _SHARED,
+        sa.and_(
+            _SHARED.c.owner == chat.c.owner,
+            _SHARED.c.scope == "global",
+            _SHARED.c.scope_id == "",
         ),
     )
     .where(chat.c.id == sa.bindparam("chat"), chat.c.deleted_at.is_(None))
@@ -184,6 +199,9 @@ def read(
         covered_to=covered_to,
         settings_revision=head.revision or 0,
         settings_body=head.body or "{}",
+        shared_revision=head.shared_revision or 0,
+        shared_body=head.shared_body or "{}",
+        recording=head.recording,
         tail=tail[:tail_max][::-1],
         tail_cut=len(tail) > tail_max,
         shown=shown,

@@ -33,20 +33,29 @@ from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX, Settings, la
 from previously.store import (
     Branching,
     Candidate,
+    ChatCard,
+    ChatFacts,
     Database,
+    FloorPage,
     Found,
     Kept,
     Pace,
     Progress,
     Purpose,
+    Scope,
     Spent,
+    SummaryPage,
     TermStats,
+    Token,
+    Variant,
     audit,
     backlog,
     branches,
+    catalog,
     changes,
     chats,
     coverage,
+    floors,
     imports,
     index,
     intents,
@@ -56,8 +65,11 @@ from previously.store import (
     profiles,
     revisions,
     saves,
+    scopes,
     sending,
     snapshots,
+    tokens,
+    views,
     work,
 )
 from previously.store.limits import give_back, take
@@ -86,7 +98,7 @@ class SqlStore:
         self._db = database
         self._clock_ms = clock_ms
         self._base = dict(base_settings)
-        self._settings: dict[int, tuple[int, Settings]] = {}
+        self._settings: dict[int, tuple[tuple[int, int], Settings]] = {}
         self._folds: OrderedDict[
             tuple[int, FoldKey], tuple[Fold, tuple[Message | Summary, ...]]
         ] = OrderedDict()
@@ -296,11 +308,12 @@ class SqlStore:
         return Snapshot(
             ref=ref,
             lane=read.lane,
-            settings=self._effective(ref, read.settings_revision, read.settings_body),
+            settings=self._effective(ref, read),
             rev=read.rev,
             fold=read.fold,
             covered_to=read.covered_to,
             recalculating=read.recalculating,
+            recording=read.recording,
             tail=read.tail,
             tail_cut=read.tail_cut,
             shown=read.shown,
@@ -314,10 +327,12 @@ class SqlStore:
         if len(self._folds) > FOLDS_KEPT:
             self._folds.popitem(last=False)
 
-    def _effective(self, ref: ChatRef, revision: int, body: str) -> Settings:
+    def _effective(self, ref: ChatRef, read: snapshots.Read) -> Settings:
+        revisions_seen = (read.shared_revision, read.settings_revision)
         known = self._settings.get(ref.id)
-        if known is None or known[0] != revision:
-            known = (revision, layered(self._base, json.loads(body))[0])
+        if known is None or known[0] != revisions_seen:
+            shared, own = json.loads(read.shared_body), json.loads(read.settings_body)
+            known = (revisions_seen, layered(self._base, shared, own)[0])
             self._settings[ref.id] = known
         return known[1]
 
@@ -521,6 +536,145 @@ class SqlStore:
         self, ref: ChatRef, request_hash: str, reply: Reply, sources: Sequence[int]
     ) -> None:
         await self._change(ref, work.keep_paid, request_hash, reply, sources, self._clock_ms())
+
+    async def find_chat_by_id(self, owner: str, chat_id: int) -> ChatRef:
+        return await self._db.read(catalog.find, owner, chat_id)
+
+    async def chat_cards(
+        self,
+        owner: str,
+        limit: int,
+        before: tuple[int, int] | None = None,
+        *,
+        text: str = "",
+        deleted: bool = False,
+    ) -> list[ChatCard]:
+        """Chats by their newest message, those that were put away apart."""
+        return await self._db.read(
+            catalog.listing, owner, limit, before, text=text, deleted=deleted
+        )
+
+    async def chat_card(self, ref: ChatRef) -> ChatCard:
+        return await self._db.read(catalog.card, ref)
+
+    async def chat_facts(self, ref: ChatRef) -> ChatFacts:
+        return await self._db.read(catalog.facts, ref)
+
+    async def create_chat(self, owner: str, name: str, preset: str, lane: str) -> ChatRef:
+        now_ms = self._clock_ms()
+        made = await self._db.write(catalog.create, owner, name, preset, lane, now_ms)
+        return ChatRef(made, owner, name)
+
+    async def set_title(self, ref: ChatRef, title: str) -> None:
+        await self._change(ref, catalog.set_title, title)
+
+    async def set_recording(self, ref: ChatRef, *, on: bool) -> None:
+        await self._change(ref, catalog.set_recording, on=on)
+
+    async def put_away(self, ref: ChatRef) -> None:
+        await self._change(ref, catalog.put_away, self._clock_ms())
+
+    async def bring_back(self, owner: str, chat_id: int) -> ChatRef:
+        return await self._db.write(catalog.bring_back, owner, chat_id)
+
+    async def purge(self, owner: str, chat_id: int) -> None:
+        """Remove a chat that was put away, and all that is known of it, in small batches."""
+        ref = await self._db.read(catalog.find, owner, chat_id, deleted=True)
+        await self._change(ref, catalog.start_purge, self._clock_ms())
+        await self.forget_terms(ref)
+        while await self._db.write(catalog.purge_some, ref):
+            pass
+        await self._db.write(catalog.finish_purge, ref)
+
+    async def floor_page(self, ref: ChatRef, first: int | None, limit: int) -> FloorPage:
+        return await self._db.read(floors.page, ref, first, limit)
+
+    async def message(self, ref: ChatRef, message_id: int) -> Message:
+        return await self._db.read(views.one, ref, message_id)
+
+    async def variants(self, ref: ChatRef, message_id: int) -> tuple[Variant, ...]:
+        return await self._db.read(views.variants, ref, message_id)
+
+    async def messages_by_id(self, ref: ChatRef, wanted: Sequence[int]) -> tuple[Message, ...]:
+        """Those of the messages that are stored, deleted or not."""
+        return await self._db.read(views.messages, ref, wanted)
+
+    async def summaries_by_id(self, ref: ChatRef, wanted: Sequence[int]) -> tuple[Summary, ...]:
+        """Those of the summaries that are stored."""
+        return await self._db.read(views.summaries, ref, wanted)
+
+    async def floors(self, ref: ChatRef, positions: Sequence[int]) -> dict[int, int]:
+        """For each position how many messages stand before it."""
+        return await self._db.read(floors.at, ref, positions)
+
+    async def alter(
+        self,
+        ref: ChatRef,
+        what: str,
+        message_id: int,
+        values: Mapping[str, Any],
+        version: int | None,
+    ) -> Message:
+        now_ms = self._clock_ms()
+        return await self._change(ref, changes.alter, what, message_id, values, version, now_ms)
+
+    async def summary(self, ref: ChatRef, summary_id: int) -> SummaryPage:
+        return await self._db.read(views.summary, ref, summary_id)
+
+    async def revision_page(self, ref: ChatRef, summary_id: int) -> SummaryPage:
+        """Every text that a summary has had, oldest first."""
+
+        def read(conn: sa.Connection) -> SummaryPage:
+            return views.dressed(conn, ref, revisions.history(conn, ref, summary_id))
+
+        return await self._db.read(read)
+
+    async def summary_page(
+        self, ref: ChatRef, which: str, parent: int | None, after: tuple[int, int], limit: int
+    ) -> SummaryPage:
+        return await self._db.read(views.summary_page, ref, which, parent, after, limit)
+
+    async def rebuildable(self, ref: ChatRef, lane: str, from_pos: int) -> int:
+        return await self._db.read(views.rebuildable, ref, lane, from_pos)
+
+    async def busy_chats(self, owner: str, limit: int) -> list[ChatRef]:
+        return await self._db.read(views.busy_chats, owner, limit)
+
+    async def setting_layers(self, owner: str, chat_id: int | None) -> dict[str, Scope]:
+        """What is set where, lowest first; the environment is one of the places."""
+        stored = await self._db.read(scopes.layers, owner, chat_id)
+        return {"environment": Scope(dict(self._base), 0), **stored}
+
+    async def change_scope(
+        self, owner: str, chat_id: int | None, changes: Mapping[str, Any], revision: int | None
+    ) -> None:
+        await self._db.write(scopes.change, owner, chat_id, changes, revision)
+
+    async def naming(self, owner: str, profile: str) -> list[int | None]:
+        return await self._db.read(scopes.naming, owner, profile)
+
+    async def alter_profile(
+        self, owner: str, values: Mapping[str, Any], version: int | None
+    ) -> int:
+        return await self._db.write(profiles.alter, owner, values, version)
+
+    async def add_token(
+        self, owner: str, name: str, digest: bytes, scopes: frozenset[str]
+    ) -> Token:
+        now_ms = self._clock_ms()
+        return await self._db.write(tokens.add, owner, name, digest, scopes, now_ms)
+
+    async def tokens(self, owner: str) -> list[Token]:
+        return await self._db.read(tokens.listing, owner)
+
+    async def find_token(self, digest: bytes) -> Token | None:
+        return await self._db.read(tokens.find, digest)
+
+    async def remove_token(self, owner: str, token_id: int) -> bool:
+        return await self._db.write(tokens.remove, owner, token_id)
+
+    async def totals(self, owner: str) -> dict[str, dict[str, int]]:
+        return await self._db.read(views.totals, owner)
 
 
 def _repair(conn: sa.Connection, ref: ChatRef, lane: str, now_ms: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import astuple
 import sqlalchemy as sa
 from sqlalchemy import BindParameter
 
-from previously.errors import LeaseLost
+from previously.errors import ChatNotFound, LeaseLost
 from previously.model import (
     Attempt,
     ChatRef,
@@ -123,7 +123,9 @@ def settle(conn: sa.Connection, seen: Sequence[tuple[int, int]]) -> None:
 
 def state(conn: sa.Connection, ref: ChatRef, now_ms: int) -> WorkState:
     """How far the work on a chat has come."""
-    row = conn.execute(_STATE, {"chat": ref.id}).one()
+    row = conn.execute(_STATE, {"chat": ref.id}).one_or_none()
+    if row is None:
+        raise ChatNotFound(f"the chat {ref.name!r} is gone")
     leased = row.lease_until is not None and row.lease_until > now_ms
     return WorkState(row.rev, row.done_rev, row.due_at, leased)
 

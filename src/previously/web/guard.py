@@ -23,7 +23,7 @@ BODY_STALL_S = 60.0  # between two pieces of a body
 HEAD_BYTES_MAX = 64 * 1024
 REQUESTS_MAX = 1_000  # under way at once, streams among them
 
-OPEN_PATHS = ("/healthz",)  # told to anybody
+PROXY_PATHS = ("/c/", "/v1/")
 
 
 class Guard:
@@ -42,7 +42,11 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refused = _refused(headers) or self._stranger(scope, headers) or self._too_much(headers)
+        refused = (
+            _refused(headers, anywhere=self._token is not None)
+            or self._stranger(scope, headers)
+            or self._too_much(headers)
+        )
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -60,7 +64,8 @@ class Guard:
             self._under_way -= 1
 
     def _stranger(self, scope: Scope, headers: Headers) -> Response | None:
-        if self._token is None or scope["path"] in OPEN_PATHS:
+        """The REST interface asks for itself; the page is for everybody, and shows a login."""
+        if self._token is None or not scope["path"].startswith(PROXY_PATHS):
             return None
         shown = headers.get("authorization", "").encode("latin-1")
         if hmac.compare_digest(shown, self._token):
@@ -115,18 +120,25 @@ class _BodyTooSlow(Exception):
     """Nothing has arrived for longer than a client may take."""
 
 
-def _refused(headers: Headers) -> Response | None:
+def _refused(headers: Headers, *, anywhere: bool) -> Response | None:
+    """With a token of its own a server may have any name: a foreign page does not know the token,
+    and no browser shows it the cookie that was given to another name."""
     hosts = headers.getlist("host")
-    if len(hosts) != 1 or not _is_here(hosts[0]):
+    if len(hosts) != 1 or not (anywhere or _is_here(hosts[0])):
         return refusal(
             421,
             "this server answers to localhost only; check the address in the client",
             "wrong_host",
         )
     origins = headers.getlist("origin")
-    if any(not _is_local_origin(origin) for origin in origins):
+    if any(not (_is_local_origin(o) or (anywhere and _is_of(o, hosts[0]))) for o in origins):
         return refusal(403, "web pages of other sites may not use this server", "wrong_origin")
     return None
+
+
+def _is_of(origin: str, host: str) -> bool:
+    scheme, mark, name = origin.partition("://")
+    return bool(mark) and scheme in ("http", "https") and name == host
 
 
 def _is_local_origin(origin: str) -> bool:

@@ -8,12 +8,15 @@ import json
 import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from http import HTTPStatus
 from importlib.metadata import version
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,8 +24,14 @@ from starlette.routing import Route
 
 from previously.errors import BadInput
 from previously.service import Service
+from previously.web.events import Streams
 from previously.web.guard import Guard, is_loopback, refusal
+from previously.web.metrics import Measured, Meter
+from previously.web.pages import page_routes
 from previously.web.proxy import Proxy
+from previously.web.rest import rest_routes
+from previously.web.rest.context import Context
+from previously.web.rest.problems import problem
 from previously.web.routing import Routing
 from previously.web.upstream import Pool, Upstream
 
@@ -41,11 +50,12 @@ def create_app(
     default_budget: int | None = None,
     token: str | None = None,
     environment: Mapping[str, str] = MappingProxyType({}),
+    keys: Path | None = None,
 ) -> Starlette:
     """The application. Without an upstream it runs, and says how to give it one.
 
     With a `token` every request has to show it, and it goes nowhere else. `environment` is where
-    the keys of profiles are looked up.
+    the keys of profiles are looked up, `keys` the folder for those that are typed in.
     """
     upstream = None
     if upstream_url:
@@ -62,18 +72,26 @@ def create_app(
             await proxy.sending.close()
             await pool.close()
 
-    return Starlette(
+    context = Context(service, upstream_url, token, environment, keys)
+    meter = Meter()
+    application = Starlette(
         routes=[
             Route("/c/{chat:path}/v1/chat/completions", proxy.completions, methods=["POST"]),
             Route("/v1/chat/completions", proxy.completions, methods=["POST"]),
             Route("/c/{chat:path}/v1/{rest:path}", proxy.passed, methods=METHODS),
             Route("/v1/{rest:path}", proxy.passed, methods=METHODS),
             Route("/healthz", _healthz, methods=["GET"]),
+            *rest_routes(context, meter),
+            *page_routes(),
             Route("/{path:path}", _nowhere, methods=["GET", "POST"]),
         ],
-        middleware=[Middleware(Guard, token=token)],
+        middleware=[Middleware(Measured, meter=meter), Middleware(Guard, token=token)],
         lifespan=lifespan,
+        exception_handlers={404: _unrouted, 405: _unrouted},
     )
+    application.state.streams = context.streams  # ended when the server stops
+    application.state.guarded = token is not None
+    return application
 
 
 async def _nowhere(request: Request) -> Response:
@@ -82,6 +100,16 @@ async def _nowhere(request: Request) -> Response:
         f"there is nothing at {request.url.path}. The base URL is /v1, or /c/NAME/v1 for a chat",
         "not_found",
     )
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """What no route takes, such as a path with a line break in it."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    if request.url.path.startswith("/api"):
+        return problem(
+            status, HTTPStatus(status).phrase, "no route takes this", "See /api/openapi.json."
+        )
+    return refusal(status, f"nothing takes a {request.method} here", "not_found")
 
 
 async def _healthz(_: Request) -> Response:
@@ -97,9 +125,10 @@ async def serve(
     ready: Callable[[str, int], None] | None = None,
 ) -> None:
     """Serve until a signal or a cancellation; `ready` learns the address once it is open."""
-    with listen(host, port) as listener:
+    with listen(host, port, guarded=getattr(app.state, "guarded", False)) as listener:
         address = listener.getsockname()
         server = _Server(_config(app), (lambda: ready(host, address[1])) if ready else None)
+        server.streams = getattr(app.state, "streams", None)
         running = asyncio.ensure_future(server.serve(sockets=[listener]))
         try:
             await asyncio.shield(running)
@@ -108,12 +137,12 @@ async def serve(
             await running
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """An open listener; port 0 takes a free one."""
-    if not is_loopback(host):
+def listen(host: str, port: int, *, guarded: bool = False) -> socket.socket:
+    """An open listener; port 0 takes a free one. Only who asks for a token may leave loopback."""
+    if not (guarded or is_loopback(host)):
         raise BadInput(
             f"cannot listen on {host}: whoever reaches this server may read every chat. "
-            "Access tokens come with a later version; until then use 127.0.0.1",
+            "Set PREVIOUSLY_TOKEN to a long random text first, or use 127.0.0.1",
             field="host",
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -157,11 +186,18 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, started: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._tell = started
+        self.streams: Streams | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._tell is not None:
             self._tell()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Live events never end by themselves: whoever waits for open streams waits for ever.
+        if self.streams is not None:
+            self.streams.close()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

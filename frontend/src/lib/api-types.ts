@@ -1,0 +1,583 @@
+// Made by tools/gen_ts.py from the REST interface: change the shapes there, not here.
+
+export type About = {
+  version: string;
+  upstream: string | null;
+  token_needed: boolean;
+  may_keep_keys: boolean;
+  presets: Preset[];
+  formats_in: string[];
+  formats_out: string[];
+};
+
+export type Backfill = {
+  dry_run?: boolean;
+};
+
+export type Begun = {
+  begun: boolean;
+  revision: number;
+};
+
+export type Block = {
+  place: string;
+  role: string;
+  name: string | null;
+  text: string;
+  tokens: number;
+  messages: string[];
+  summaries: string[];
+  first_floor: number | null;
+  last_floor: number | null;
+};
+
+export type Branch = {
+  name: string;
+  at?: string | null;
+};
+
+export type Chat = {
+  id: string;
+  name: string;
+  title: string;
+  preset: string;
+  lane: string;
+  messages: number;
+  summaries_written: number;
+  recording: boolean;
+  recalculating: boolean;
+  branch_of: string | null;
+  revision: number;
+  created_at_ms: number;
+  active_at_ms: number;
+  deleted_at_ms: number | null;
+  base_path: string;
+};
+
+export type ChatChange = {
+  title?: string | null;
+  preset?: string | null;
+  recording?: boolean | null;
+};
+
+export type ChatFull = {
+  id: string;
+  name: string;
+  title: string;
+  preset: string;
+  lane: string;
+  messages: number;
+  summaries_written: number;
+  recording: boolean;
+  recalculating: boolean;
+  branch_of: string | null;
+  revision: number;
+  created_at_ms: number;
+  active_at_ms: number;
+  deleted_at_ms: number | null;
+  base_path: string;
+  tokens: number;
+  summaries: number;
+  proposals: number;
+  uncovered: number;
+  working: boolean;
+  due: boolean;
+  wishes: string[];
+};
+
+export type ChatPage = {
+  items: Chat[];
+  next: string | null;
+};
+
+export type Dropped = {
+  first_floor: number;
+  before_floor: number;
+  reason: string;
+};
+
+export type Estimate = {
+  model: string;
+  messages: number;
+  calls: number;
+  kinds: Record<string, number>;
+  input_tokens: number;
+  output_tokens: number;
+  cost_usd: number | null;
+  seconds: number;
+  measured: boolean;
+  begun: boolean;
+};
+
+export type FieldError = {
+  field: string;
+  type: string;
+  detail: string;
+  ctx?: Record<string, JsonValue>;
+};
+
+export type Finding = {
+  ok: boolean;
+  says: string[];
+  answer: string;
+};
+
+export type Fold = {
+  version: number;
+  reason: string;
+  tail_floor: number | null;
+  stale: boolean;
+};
+
+export type Group = {
+  id: string;
+  title: Words;
+};
+
+export type Hit = {
+  chat: string;
+  chat_title: string;
+  message: string;
+  floor: number;
+  role: string;
+  name: string | null;
+  score: number;
+  reason: string;
+  terms: string[];
+  snippet: Snippet;
+};
+
+export type Hits = {
+  items: Hit[];
+};
+
+export type Imported = {
+  chat: Chat;
+  messages: number;
+  held: boolean;
+};
+
+export type JsonValue = unknown;
+
+export type LastSent = {
+  sent_at_ms: number;
+  facts: Record<string, JsonValue>;
+};
+
+export type Limits = {
+  at_once?: number | null;
+  per_minute?: number | null;
+};
+
+export type LoggedIn = {
+  scopes: string[];
+};
+
+export type Login = {
+  token: string;
+};
+
+export type Marks = {
+  ids: string[];
+  hidden?: boolean | null;
+  excluded?: boolean | null;
+  pinned?: boolean | null;
+  deleted?: true | null;
+};
+
+export type Message = {
+  id: string;
+  floor: number;
+  role: string;
+  name: string | null;
+  text: string;
+  kind: string;
+  state: string;
+  tokens: number;
+  hidden_by: string | null;
+  excluded: boolean;
+  pinned: boolean;
+  variant: number;
+  variants: number;
+  version: number;
+  created_at_ms: number;
+  tool_calls: JsonValue[] | null;
+  tool_call_id: string | null;
+  has_parts: boolean;
+  place: Place;
+};
+
+export type MessageChange = {
+  text?: string | null;
+  hidden?: boolean | null;
+  excluded?: boolean | null;
+  pinned?: boolean | null;
+};
+
+export type MessageFull = {
+  id: string;
+  floor: number;
+  role: string;
+  name: string | null;
+  text: string;
+  kind: string;
+  state: string;
+  tokens: number;
+  hidden_by: string | null;
+  excluded: boolean;
+  pinned: boolean;
+  variant: number;
+  variants: number;
+  version: number;
+  created_at_ms: number;
+  tool_calls: JsonValue[] | null;
+  tool_call_id: string | null;
+  has_parts: boolean;
+  place: Place;
+  all_variants: Variant[];
+  covers: string[];
+};
+
+export type MessagePage = {
+  items: Message[];
+  total: number;
+  first_floor: number;
+  older: number | null;
+  newer: number | null;
+};
+
+export type Move = {
+  before: string | null;
+};
+
+export type NewChat = {
+  name: string;
+  preset?: string | null;
+  settings?: Record<string, JsonValue> | null;
+};
+
+export type NewMessage = {
+  role: "system" | "user" | "assistant" | "tool";
+  text: string;
+  name?: string | null;
+  before?: string | null;
+};
+
+export type NewProfile = {
+  source?: "openai" | "anthropic" | "extractive";
+  base_url?: string;
+  model?: string;
+  window_tokens?: number | null;
+  output_tokens?: number;
+  temperature?: number | null;
+  timeout_s?: number;
+  price?: Price | null;
+  limits?: Limits;
+  stream?: boolean;
+  cache_marks?: "" | "anthropic" | "openai";
+  params?: Record<string, JsonValue>;
+  api_key?: string | null;
+  name: string;
+};
+
+export type NewToken = {
+  name: string;
+  scopes: ("read" | "write" | "admin")[];
+};
+
+export type Place = {
+  how: "verbatim" | "standing" | "summary" | "hidden" | "dropped";
+  summary?: string | null;
+  by?: string | null;
+  reason?: string;
+};
+
+export type Preset = {
+  name: string;
+  lane: string;
+  is_default: boolean;
+};
+
+export type Price = {
+  input_usd: number;
+  output_usd: number;
+  cached_usd?: number | null;
+};
+
+export type Problem = {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  field?: string | null;
+  next: string;
+  errors?: FieldError[];
+};
+
+export type Profile = {
+  id: string;
+  name: string;
+  source: string;
+  base_url: string;
+  model: string;
+  window_tokens: number | null;
+  output_tokens: number;
+  temperature: number | null;
+  timeout_s: number;
+  price: Price | null;
+  price_known: boolean;
+  limits: Limits;
+  stream: boolean;
+  cache_marks: string;
+  params: Record<string, JsonValue>;
+  has_key: boolean;
+  key_kept: "here" | "environment" | "file" | null;
+  used_by: string[];
+  version: number;
+};
+
+export type ProfileChange = {
+  source?: "openai" | "anthropic" | "extractive";
+  base_url?: string;
+  model?: string;
+  window_tokens?: number | null;
+  output_tokens?: number;
+  temperature?: number | null;
+  timeout_s?: number;
+  price?: Price | null;
+  limits?: Limits;
+  stream?: boolean;
+  cache_marks?: "" | "anthropic" | "openai";
+  params?: Record<string, JsonValue>;
+  api_key?: string | null;
+};
+
+export type Profiles = {
+  items: Profile[];
+};
+
+export type Prompt = {
+  tokens: number;
+  budget_tokens: number;
+  chat_tokens: number;
+  layers: Record<string, number>;
+  blocks: Block[];
+  dropped: Dropped[];
+  notes: string[];
+  recalled: Recalled[];
+  fold: Fold;
+  last_sent: LastSent | null;
+  messages: (Record<string, JsonValue>)[];
+};
+
+export type Proposal = {
+  accept: boolean;
+};
+
+export type Rebuild = {
+  lane?: string | null;
+  from?: string | null;
+  dry_run?: boolean;
+};
+
+export type Rebuilding = {
+  summaries: number;
+  begun: boolean;
+};
+
+export type Recalled = {
+  message: string;
+  floor: number;
+  score: number;
+  reason: string;
+  text: string;
+};
+
+export type Run = {
+  lane?: string | null;
+};
+
+export type Sample = {
+  language?: "en" | "zh";
+};
+
+export type SettingField = {
+  name: string;
+  group: string;
+  type: "flag" | "whole" | "amount" | "choice" | "text";
+  title: Words;
+  help: Words;
+  value: boolean | number | string | null;
+  own: boolean | number | string | null;
+  inherited: boolean | number | string | null;
+  inherited_from: "default" | "environment" | "global";
+  default: boolean | number | string | null;
+  minimum?: number | null;
+  maximum?: number | null;
+  choices?: string[] | null;
+  max_chars?: number | null;
+};
+
+export type SettingsChange = Record<string, boolean | number | string | null>;
+
+export type SettingsForm = {
+  scope: "global" | "chat";
+  revision: number;
+  groups: Group[];
+  fields: SettingField[];
+};
+
+export type Snippet = {
+  text: string;
+  marks: ([number, number])[];
+};
+
+export type Spent = {
+  heading: string;
+  label: string;
+  calls: number;
+  input_tokens: number;
+  output_tokens: number;
+  cost_usd: number;
+  unpriced_calls: number;
+};
+
+export type Summary = {
+  id: string;
+  chat: string;
+  lane: string;
+  kind: string;
+  level: number;
+  ordinal: number;
+  text: string;
+  tokens: number;
+  first_floor: number;
+  last_floor: number;
+  messages: number;
+  status: "ready" | "proposed" | "superseded" | "deleted";
+  valid: boolean;
+  edited_by_user: boolean;
+  is_extract: boolean;
+  parent: string | null;
+  children: number;
+  model: string | null;
+  flags: string[];
+  created_at_ms: number;
+};
+
+export type SummaryChange = {
+  text: string;
+};
+
+export type SummaryFull = {
+  id: string;
+  chat: string;
+  lane: string;
+  kind: string;
+  level: number;
+  ordinal: number;
+  text: string;
+  tokens: number;
+  first_floor: number;
+  last_floor: number;
+  messages: number;
+  status: "ready" | "proposed" | "superseded" | "deleted";
+  valid: boolean;
+  edited_by_user: boolean;
+  is_extract: boolean;
+  parent: string | null;
+  children: number;
+  model: string | null;
+  flags: string[];
+  created_at_ms: number;
+  source_messages: string[];
+  source_summaries: string[];
+  shown: boolean;
+};
+
+export type SummaryPage = {
+  items: Summary[];
+  next: string | null;
+};
+
+export type Swipe = {
+  variant?: number | null;
+  text?: string | null;
+};
+
+export type Task = {
+  id: string;
+  chat: string;
+  chat_title: string;
+  kind: string;
+  state: "due" | "running" | "waiting" | "failed" | "cancelled" | "held";
+  reason: string;
+  messages: string[];
+  summaries: string[];
+  first_floor: number | null;
+  last_floor: number | null;
+  tries: number;
+  error: string;
+  next_try_ms: number | null;
+};
+
+export type Tasks = {
+  items: Task[];
+  work: Work[];
+  more: boolean;
+};
+
+export type Token = {
+  id: string;
+  name: string;
+  scopes: string[];
+  created_at_ms: number;
+};
+
+export type TokenMade = {
+  id: string;
+  name: string;
+  scopes: string[];
+  created_at_ms: number;
+  token: string;
+};
+
+export type Tokens = {
+  items: Token[];
+};
+
+export type Touched = {
+  messages: number;
+  revision: number;
+};
+
+export type Usage = {
+  by: "month" | "profile" | "chat";
+  items: Spent[];
+  month: string;
+  spent_usd: number;
+  budget_usd: number;
+};
+
+export type Variant = {
+  index: number;
+  text: string;
+  tokens: number;
+  created_at_ms: number;
+};
+
+export type Words = {
+  zh: string;
+  en: string;
+};
+
+export type Work = {
+  chat: string;
+  chat_title: string;
+  uncovered: number;
+  summaries: number;
+  working: boolean;
+  due: boolean;
+  next_look_ms: number | null;
+  wishes: string[];
+};

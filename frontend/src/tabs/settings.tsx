@@ -1,0 +1,133 @@
+/** 设置: for all chats or for one, with where each value comes from; and the models that summarise. */
+
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import { get, patch, Problem } from "../lib/api";
+import { known, t } from "../lib/i18n";
+import { lang } from "../lib/prefs";
+import { useResource, type Resource } from "../lib/resource";
+import { href, route } from "../lib/route";
+import { chatTitle } from "../lib/store";
+import type { FieldError, SettingField, SettingsForm } from "../lib/api-types";
+import { Field, type Value } from "../ui/field";
+import { Shown } from "../ui/states";
+import { Title } from "../ui/title";
+import { say, words } from "../ui/toast";
+import { Profiles } from "./profiles";
+
+export default function Settings(): JSX.Element {
+  const { chat, params } = route.value;
+  const scope = params["scope"] === "chat" && chat ? "chat" : "global";
+  const path = scope === "chat" ? `chats/${chat}/settings` : "settings";
+  const form = useResource<SettingsForm>((signal) => get(path, {}, signal), [path]);
+  useEffect(() => {
+    if (params["part"] === "profiles" && form.data.value) document.getElementById("profiles")?.scrollIntoView();
+  }, [params["part"], form.data.value !== null]);
+  return (
+    <>
+      <Title text={t("tab.settings")} lead={t("settings.lead")} />
+      <div class="segments" role="group" aria-label={t("settings.scope")}>
+        <a class="button" aria-current={scope === "global"} href={href({ tab: "settings" })}>{t("settings.global")}</a>
+        {chat && (
+          <a class="button" aria-current={scope === "chat"} href={href({ tab: "settings", scope: "chat" })}>
+            {chatTitle.value || t("settings.chat")}
+          </a>
+        )}
+      </div>
+      <Shown of={form}>{(data) => <Form key={path} form={data} path={path} resource={form} />}</Shown>
+      <section class="card"><Profiles /></section>
+    </>
+  );
+}
+
+type Changes = Record<string, Value | null>; // null: back to what stands below
+
+function Form({ form, path, resource }: {
+  form: SettingsForm;
+  path: string;
+  resource: Resource<SettingsForm>;
+}): JSX.Element {
+  const changes = useSignal<Changes>({});
+  const errors = useSignal<Record<string, string>>({});
+  const problem = useSignal("");
+  const busy = useSignal(false);
+  const dirty = Object.keys(changes.value).length > 0;
+
+  const set = (name: string, value: Value | null) => {
+    changes.value = { ...changes.value, [name]: value };
+  };
+  const save = async (event: Event) => {
+    event.preventDefault();
+    busy.value = true;
+    problem.value = "";
+    errors.value = {};
+    try {
+      await patch(path, toSend(form, changes.value));
+      changes.value = {};
+      say(t("saved"));
+      resource.reload();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      errors.value = byField(error);
+      problem.value = Object.keys(errors.value).length ? t("settings.wrong") : words(error);
+    }
+    busy.value = false;
+  };
+  return (
+    <form class="stack" noValidate onSubmit={(event) => void save(event)}>
+      {form.groups.map((group) => (
+        <section class="card stack" key={group.id} aria-labelledby={`group-${group.id}`}>
+          <h2 id={`group-${group.id}`}>{group.title[lang.value]}</h2>
+          <div class="fields">
+            {form.fields.filter((field) => field.group === group.id).map((field) => (
+              <Field
+                key={field.name}
+                field={field}
+                value={shownValue(field, changes.value)}
+                changed={changes.value[field.name] !== undefined && changes.value[field.name] !== null}
+                error={errors.value[field.name] ?? ""}
+                onChange={(value) => set(field.name, value)}
+                onReset={() => set(field.name, null)}
+              />
+            ))}
+          </div>
+        </section>
+      ))}
+      {(dirty || problem.value) && (
+        <div class="bar-save">
+          <button class="primary" disabled={busy.value || !dirty}>{t("save")}</button>
+          <button type="button" onClick={() => { changes.value = {}; errors.value = {}; problem.value = ""; }}>{t("settings.discard")}</button>
+          {problem.value && <span class="note bad" role="alert">{problem.value}</span>}
+        </div>
+      )}
+    </form>
+  );
+}
+
+function shownValue(field: SettingField, changes: Changes): Value {
+  const changed = changes[field.name];
+  const value = changed === undefined ? field.value : changed === null ? field.inherited : changed;
+  return typeof value === "boolean" ? value : String(value ?? "");
+}
+
+function toSend(form: SettingsForm, changes: Changes): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(changes).map(([name, value]) => {
+      const field = form.fields.find((each) => each.name === name);
+      const isNumber = field?.type === "whole" || field?.type === "amount";
+      return [name, isNumber && typeof value === "string" && value.trim() !== "" ? Number(value) : value];
+    }),
+  );
+}
+
+/** What is wrong with which field, in the reader's language where it is a known kind of mistake. */
+function byField(error: Problem): Record<string, string> {
+  const body = (error.body ?? {}) as { errors?: FieldError[]; field?: string | null };
+  const found: Record<string, string> = {};
+  for (const { field, type, detail } of body.errors ?? []) {
+    found[field.split(".").at(-1) ?? field] = known("invalid", type, detail);
+  }
+  if (!body.errors?.length && body.field) found[body.field] = error.detail;
+  return found;
+}

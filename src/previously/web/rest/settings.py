@@ -1,0 +1,97 @@
+"""Settings as forms: every field with its group, words, limits, and where its value comes from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from previously.model import ChatRef
+from previously.service import OWNER, Service
+from previously.settings import Field, Settings, layered, schema
+from previously.web.rest import shapes
+from previously.web.rest.context import Seen, TheChat, Use, tag
+from previously.web.rest.wording import GROUPS, OTHER, field_words
+
+router = APIRouter(tags=["settings"])
+
+
+@router.get("/settings")
+async def shown(use: Use, response: Response) -> shapes.SettingsForm:
+    """What holds for every chat that has nothing of its own."""
+    return await form(use, None, response)
+
+
+@router.patch("/settings")
+async def changed(
+    use: Use, asked: shapes.SettingsChange, seen: Seen, response: Response
+) -> shapes.SettingsForm:
+    """New values for all chats; null takes one back. They hold from the next decision on."""
+    await use.change_settings(None, asked.root, seen)
+    return await form(use, None, response)
+
+
+@router.get("/chats/{chat}/settings", tags=["chats"])
+async def shown_of_chat(use: Use, ref: TheChat, response: Response) -> shapes.SettingsForm:
+    """What holds for one chat, and where that comes from."""
+    return await form(use, ref, response)
+
+
+@router.patch("/chats/{chat}/settings", tags=["chats"])
+async def changed_of_chat(
+    use: Use, ref: TheChat, asked: shapes.SettingsChange, seen: Seen, response: Response
+) -> shapes.SettingsForm:
+    """New values for one chat; null takes one back."""
+    await use.change_settings(ref, asked.root, seen)
+    return await form(use, ref, response)
+
+
+async def form(use: Service, ref: ChatRef | None, response: Response) -> shapes.SettingsForm:
+    """All fields of one scope."""
+    layers = await use.store.setting_layers(OWNER, None if ref is None else ref.id)
+    own = layers["global" if ref is None else "chat"]
+    below = [layers["environment"].values]
+    if ref is not None:
+        below.append(layers["global"].values)
+    inherited = asdict(layered(*below)[0])
+    values = asdict(layered(*below, own.values)[0])
+    tag(response, own.revision)
+    return shapes.SettingsForm(
+        scope="global" if ref is None else "chat",
+        revision=own.revision,
+        groups=[shapes.Group(id=g, title=shapes.Words(**w)) for g, w in GROUPS.items()],
+        fields=[
+            _field(spec, values, inherited, own.values.get(spec.name), _origin(spec.name, below))
+            for spec in schema()
+        ],
+    )
+
+
+def _origin(name: str, below: list[Any]) -> Any:
+    """Which layer a value would come from if nothing were set here."""
+    names = ("environment", "global")
+    having = [names[i] for i, layer in enumerate(below) if name in layer]
+    return having[-1] if having else "default"
+
+
+def _field(
+    spec: Field, values: dict[str, Any], inherited: dict[str, Any], own: Any, origin: Any
+) -> shapes.SettingField:
+    words = field_words(spec.name, spec.help)
+    return shapes.SettingField(
+        name=spec.name,
+        group=words.group if words.group in GROUPS else OTHER,
+        type=spec.type,
+        title=shapes.Words(zh=words.title_zh, en=words.title_en),
+        help=shapes.Words(zh=words.help_zh, en=spec.help),
+        value=values[spec.name],
+        own=own,
+        inherited=inherited[spec.name],
+        inherited_from=origin,
+        default=getattr(Settings(), spec.name),
+        minimum=spec.minimum,
+        maximum=spec.maximum,
+        choices=None if spec.choices is None else list(spec.choices),
+        max_chars=spec.max_chars,
+    )

@@ -1,0 +1,334 @@
+"""The main things one does on each tab, once, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.conftest import Open
+from tests.ui.serving import Server
+
+SAID = [
+    f"On day {n} Mara counts {n + 7} candles and writes to the harbour master about lamp {n}."
+    for n in range(90)
+]
+
+
+def floor(page: Page, n: int) -> Locator:
+    return page.locator(f'[data-floor="{n}"]')
+
+
+def test_the_sample_story_is_one_click_away(server: Server, open_page: Open) -> None:
+    page = open_page(f"{server.url}/")
+    page.get_by_role("button", name="Open the sample story").click()
+    expect(page.locator("h1")).to_have_text("History")
+    expect(floor(page, 415)).to_be_visible()
+    expect(page.locator('[data-how="verbatim"]').first).to_be_visible()
+    page.get_by_role("link", name="Start").click()
+    page.get_by_role("button", name="Open the sample story").click()
+    expect(floor(page, 415)).to_be_visible()
+    names = [chat["name"] for chat in server.api("GET", "chats")["items"]]
+    assert names.count("demo-en") == 1  # opened again, not made again
+    assert "demo-en-2" not in names
+
+
+def test_the_base_url_is_there_to_be_copied(server: Server, open_page: Open) -> None:
+    page = open_page(f"{server.url}/")
+    page.get_by_label("Name of the chat").fill("雨夜 1")
+    address = f"{server.url}/c/%E9%9B%A8%E5%A4%9C%201/v1"
+    expect(page.locator(".copy code", has_text=address)).to_be_visible()
+    page.get_by_role("button", name="Open WebUI").click()
+    expect(page.get_by_text(f"URL: {address}")).to_be_visible()
+    page.get_by_role("button", name="Python").click()
+    expect(page.locator("pre")).to_contain_text("from openai import OpenAI")
+
+
+def test_chats_are_made_found_renamed_branched_put_away(server: Server, open_page: Open) -> None:
+    server.chat("harbour", SAID[:6])
+    page = open_page(f"{server.url}/#tab=chats")
+    page.get_by_role("button", name="New chat").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("lighthouse")
+    dialog.get_by_role("button", name="New chat").click()
+    expect(page.get_by_text("Nothing was said yet")).to_be_visible()
+
+    page.get_by_role("link", name="Chats").click()
+    page.get_by_role("searchbox").fill("candles")
+    page.locator(".hit", has_text="harbour").first.click()
+    expect(page.locator(".floor.here")).to_be_visible()
+
+    page.get_by_role("link", name="Chats").click()
+    page.get_by_role("button", name="Actions for “harbour”").click()
+    page.get_by_role("button", name="Rename").click()
+    page.get_by_label("Title").fill("The harbour")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".chat-card", has_text="The harbour")).to_be_visible()
+
+    page.get_by_role("button", name="Actions for “The harbour”").click()
+    page.get_by_role("button", name="Branch").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("another ending")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".floor")).to_have_count(6)
+
+    page.get_by_role("link", name="Chats").click()
+    page.get_by_role("button", name="Actions for “another ending”").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.locator(".chat-card", has_text="another ending")).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".chat-card", has_text="another ending")).to_be_visible()
+
+
+def test_a_chat_is_removed_for_good_only_on_demand(server: Server, open_page: Open) -> None:
+    chat = server.chat("to purge", SAID[:2])
+    server.api("DELETE", f"chats/{chat}")
+    page = open_page(f"{server.url}/#tab=chats")
+    page.locator(".deleted summary").click()
+    line = page.locator(".deleted li", has_text="to purge")
+    line.get_by_role("button", name="Delete for good").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete for good").click()
+    expect(line).to_have_count(0)
+    assert "to purge" not in str(server.api("GET", "chats?deleted=true"))
+
+
+def test_files_are_brought_in_and_a_bad_one_is_named(
+    server: Server, open_page: Open, tmp_path: Path
+) -> None:
+    good, bad = tmp_path / "from a file.jsonl", tmp_path / "bad.jsonl"
+    good.write_text(json.dumps({"role": "user", "content": "Hello from a file."}))
+    bad.write_text("{nonsense")
+    page = open_page(f"{server.url}/#tab=chats")
+    page.get_by_label("Choose files").first.set_input_files([good])
+    expect(page.locator(".chat-card", has_text="from a file")).to_be_visible()
+    page.get_by_label("Choose files").first.set_input_files([bad])
+    expect(page.get_by_role("alert")).to_contain_text("bad.jsonl")
+
+
+def test_a_chat_is_taken_along_as_a_file(server: Server, open_page: Open) -> None:
+    server.chat("to export", SAID[:3])
+    page = open_page(f"{server.url}/#tab=chats")
+    page.get_by_role("button", name="Actions for “to export”").click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export: OpenAI messages").click()
+    assert Path(download.value.path()).read_text(encoding="utf-8").count("\n") == 3
+
+
+@pytest.mark.proves("D-57b", "D-57c", "D-57e")
+def test_floors_are_edited_hidden_pinned_deleted_and_brought_back(
+    server: Server, open_page: Open
+) -> None:
+    chat = server.chat("floors", SAID)
+    page = open_page(f"{server.url}/#tab=history&chat={chat}")
+    expect(floor(page, 0)).to_have_attribute("data-how", "summary")
+    expect(floor(page, 89)).to_have_attribute("data-how", "verbatim")
+
+    page.get_by_role("button", name="Edit floor 89").click()
+    page.get_by_label("Text of floor 89").fill("**Bold** and <b>not bold</b>")
+    page.keyboard.press("Control+Enter")
+    expect(floor(page, 89).locator("strong")).to_have_text("Bold")
+    expect(floor(page, 89).locator(".prose")).to_contain_text("<b>not bold</b>")
+
+    page.get_by_role("button", name="More for floor 88").click()
+    page.get_by_role("button", name="Hide from prompts").click()
+    expect(floor(page, 88)).to_have_attribute("data-how", "hidden")
+    expect(floor(page, 88)).to_contain_text("Hidden by you")
+    page.get_by_role("button", name="Undo").first.click()
+
+    page.get_by_role("button", name="More for floor 3", exact=True).click()
+    page.get_by_role("button", name="Pin").click()
+    expect(floor(page, 3)).to_have_attribute("data-how", "standing")
+
+    page.get_by_role("button", name="More for floor 87").click()
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator(".floor")).to_have_count(89)
+    page.get_by_role("button", name="Undo").last.click()
+    expect(page.locator(".floor")).to_have_count(90)
+
+    page.get_by_role("searchbox").fill("46 candles")
+    page.locator(".hit").first.click()
+    expect(page.locator(".floor.here")).to_have_attribute("data-floor", "39")
+    page.get_by_role("button", name="Summary of floor 39").click()
+    expect(page.locator("h1")).to_have_text("Summaries")
+    expect(page.locator(".node.chosen")).to_be_visible()
+
+
+def test_swipes_are_turned(server: Server, open_page: Open) -> None:
+    chat = server.chat("swipes", SAID[:4])
+    last = server.api("GET", f"chats/{chat}/messages")["items"][-1]["id"]
+    server.api("POST", f"chats/{chat}/messages/{last}/swipe", {"text": "Another ending."})
+    page = open_page(f"{server.url}/#tab=history&chat={chat}")
+    expect(floor(page, 3)).to_contain_text("2/2")
+    floor(page, 3).get_by_role("button", name="Variant before").click()
+    expect(floor(page, 3)).to_contain_text("On day 3")
+    floor(page, 3).get_by_role("button", name="Next variant").click()
+    expect(floor(page, 3)).to_contain_text("Another ending.")
+
+
+@pytest.mark.proves("A-52", "G-27")
+def test_summaries_are_edited_protected_compared_and_restored(
+    server: Server, open_page: Open
+) -> None:
+    chat = server.chat("summaries", SAID)
+    page = open_page(f"{server.url}/#tab=summaries&chat={chat}")
+    first = page.locator(".node").first
+    before = first.locator("> .plain-text").inner_text()
+    first.get_by_role("button", name=re.compile("^Edit ")).click()
+    first.get_by_role("textbox").fill("Mara counted candles, in my own words.")
+    first.get_by_role("button", name="Save").click()
+    expect(first.locator("> .plain-text")).to_have_text("Mara counted candles, in my own words.")
+    expect(first.get_by_text("Your words")).to_be_visible()
+
+    first.get_by_role("button", name=re.compile("^More for ")).click()
+    first.get_by_role("button", name="Revisions").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator("ins").first).to_be_visible()
+    expect(dialog.locator("del").first).to_be_visible()
+    dialog.get_by_role("button", name="Restore").first.click()
+    expect(first.locator("> .plain-text")).to_have_text(before)
+
+    page.get_by_role("button", name="Write anew").click()
+    expect(page.get_by_role("dialog")).to_contain_text("written anew")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+
+
+@pytest.mark.proves("A-51")
+def test_a_summary_is_asked_for_at_once(server: Server, open_page: Open) -> None:
+    chat = server.chat("at once", SAID[:12])
+    page = open_page(f"{server.url}/#tab=summaries&chat={chat}")
+    expect(page.get_by_text("No summaries yet")).to_be_visible()
+    page.get_by_role("button", name="Summarise now").click()
+    expect(page.locator(".node").first).to_be_visible()
+
+
+def test_minis_are_archived_by_hand(server: Server, open_page: Open) -> None:
+    chat = server.chat("by hand", SAID[:60])
+    page = open_page(f"{server.url}/#tab=summaries&chat={chat}")
+    expect(page.get_by_role("heading", name=re.compile("^Mini")).first).to_be_visible()
+    page.get_by_role("button", name="Archive by hand").click()
+    expect(page.get_by_role("heading", name="Volume 1")).to_be_visible()
+    page.get_by_role("button", name="Parts of Volume 1").click()
+    expect(page.get_by_role("heading", name=re.compile("^Mini")).first).to_be_visible()
+
+
+@pytest.mark.proves("G-27")
+def test_a_proposal_waits_for_its_reader(server: Server, open_page: Open) -> None:
+    chat = server.chat("proposal", SAID)
+    mini = server.api("GET", f"chats/{chat}/summaries?show=top")["items"][0]
+    server.api("PATCH", f"summaries/{mini['id']}", {"text": "My own words."})
+    message = server.api("GET", f"chats/{chat}/messages?from_floor={mini['first_floor']}&limit=1")
+    first = message["items"][0]["id"]
+    server.api("PATCH", f"chats/{chat}/messages/{first}", {"text": "Rewritten."})
+    page = open_page(f"{server.url}/#tab=summaries&chat={chat}")
+    expect(page.get_by_role("heading", name="A new text is proposed").first).to_be_visible()
+    page.get_by_role("button", name="Accept").first.click()
+    expect(page.get_by_role("heading", name="A new text is proposed")).to_have_count(0)
+
+
+def test_the_prompt_is_assembled_anew_as_the_slider_moves(server: Server, open_page: Open) -> None:
+    chat = server.chat("prompt", SAID)
+    page = open_page(f"{server.url}/#tab=prompt&chat={chat}")
+    expect(page.locator('[data-place="cover"]').first).to_be_visible()
+    whole = page.locator(".block").count()
+    page.get_by_label("Budget").evaluate(
+        "each => { each.value = 150; each.dispatchEvent(new Event('input', { bubbles: true })) }"
+    )
+    expect(page.locator(".block")).not_to_have_count(whole)
+    expect(page.get_by_text("Left out").first).to_be_visible()
+    page.get_by_role("button", name="Back to the chat's own budget").click()
+    expect(page.locator(".block")).to_have_count(whole)
+
+    page.get_by_role("searchbox").fill("lamp 5")
+    expect(page.get_by_role("heading", name="Called up from long ago")).to_be_visible()
+
+
+def test_the_prefix_that_can_come_from_a_cache_is_marked(server: Server, open_page: Open) -> None:
+    chat = server.chat("prefix", SAID)
+    page = open_page(f"{server.url}/#tab=prompt&chat={chat}")
+    expect(page.locator(".block").first).to_be_visible()
+    server.api("POST", f"chats/{chat}/messages", {"role": "user", "text": "And then?"})
+    expect(page.locator(".prefix-line")).to_be_visible()
+    expect(page.get_by_text("And then?")).to_be_visible()
+
+
+def test_tasks_say_why_they_wait_and_go_when_told(server: Server, open_page: Open) -> None:
+    server.api(
+        "POST",
+        "profiles",
+        {
+            "name": "nowhere",
+            "base_url": f"{server.url}/nowhere/v1",  # answers 404 to everything
+            "model": "m",
+            "window_tokens": 8000,
+        },
+    )
+    chat = server.api(
+        "POST", "chats", {"name": "stuck", "settings": {"summary_profile": "nowhere"}}
+    )["id"]
+    for n, text in enumerate(SAID[:50]):
+        role = ("user", "assistant")[n % 2]
+        server.api("POST", f"chats/{chat}/messages", {"role": role, "text": text})
+    page = open_page(f"{server.url}/#tab=tasks")
+    card = page.locator(".task").first
+    expect(card).to_contain_text(re.compile("try|tries"))
+    card.get_by_role("button", name="Try now").click()
+    card.get_by_role("button", name="Cancel").click()
+    expect(page.locator('.task[data-state="cancelled"]').first).to_be_visible()
+    page.get_by_role("button", name="Summarise all that piled up").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text("Calls")
+
+
+@pytest.mark.proves("A-34", "D-55", "G-108")
+def test_settings_are_saved_inherited_and_reset(server: Server, open_page: Open) -> None:
+    chat = server.chat("settings", SAID[:2])
+    page = open_page(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
+    field = page.locator('[data-setting="visible_floors"]')
+    expect(field).to_contain_text("As built in")
+    field.get_by_role("spinbutton").fill("7")
+    page.get_by_role("button", name="Save").click()
+    expect(field).to_contain_text("Set here")
+    page.reload()
+    expect(field.get_by_role("spinbutton")).to_have_value("7")
+    field.get_by_role("button", name="Reset").click()
+    page.get_by_role("button", name="Save").click()
+    expect(field).to_contain_text("As built in")
+    expect(field.get_by_role("spinbutton")).to_have_value("20")
+
+    field.get_by_role("spinbutton").fill("")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert").first).to_be_visible()
+
+
+@pytest.mark.proves("A-39")
+def test_a_model_is_added_and_tested_and_its_key_never_comes_back(
+    server: Server, open_page: Open
+) -> None:
+    page = open_page(f"{server.url}/#tab=settings")
+    page.get_by_role("button", name="Add a model").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("spare")
+    dialog.get_by_label("Base URL").fill("http://127.0.0.1:9/v1")
+    dialog.get_by_label("Model").fill("small")
+    dialog.get_by_label("Context window").fill("8000")
+    dialog.get_by_label("Key").fill("sk-never-shown")
+    dialog.get_by_role("button", name="Save").click()
+    profile = page.locator(".profile", has_text="spare")
+    expect(profile).to_contain_text("Key kept")
+    profile.get_by_role("button", name="Test").click()
+    expect(profile.get_by_role("status")).to_be_visible()
+    page.get_by_role("button", name="Edit spare").click()
+    expect(page.get_by_label("Key")).to_have_value("")
+    assert "sk-never-shown" not in page.content()
+    assert "sk-never-shown" not in json.dumps(server.api("GET", "profiles"))
+
+
+def test_charts_have_the_same_numbers_as_a_table(server: Server, open_page: Open) -> None:
+    chat = server.chat("charts", SAID)
+    page = open_page(f"{server.url}/#tab=charts&chat={chat}")
+    expect(page.locator(".chart svg rect").first).to_be_visible()
+    page.get_by_text("The same as a table").first.click()
+    whole = server.api("GET", f"chats/{chat}/prompt")["chat_tokens"]
+    expect(page.locator("table").first).to_contain_text(f"{whole:,}")

@@ -1,0 +1,124 @@
+"""Every tab in both languages, by day and night, on phone and desk: readable by everyone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.ui.conftest import LOCALES, SIZES
+from tests.ui.serving import Server
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "frontend/node_modules/axe-core/axe.min.js"
+TABS = ("start", "chats", "history", "summaries", "prompt", "charts", "tasks", "settings")
+READY = {
+    "start": ".steps .card",
+    "chats": ".chat-card",
+    "history": ".floor .prose",
+    "summaries": ".node",
+    "prompt": ".block",
+    "charts": ".chart svg",
+    "tasks": ".state, .task",
+    "settings": "[data-setting]",
+}
+CLIPPED = Path(__file__).with_name("clipped.js").read_text(encoding="utf-8")
+
+
+def shots() -> Path | None:
+    """Where pictures go, if somebody wants to look at them."""
+    named = os.environ.get("PREVIOUSLY_SHOTS")  # noqa: TID251 - tests' own edge
+    if named:
+        Path(named).mkdir(parents=True, exist_ok=True)
+    return Path(named) if named else None
+
+
+def violations(page: Page) -> list[tuple[str, list[Any]]]:
+    """What axe finds wrong. Of a hundred floors of one kind it looks at a dozen."""
+    result = page.evaluate(
+        "() => axe.run({ exclude: ['.floors > li:nth-child(n + 13)', '.tree > li:nth-child(n + 7)',"
+        " '.blocks > li:nth-child(n + 9)'] }, { resultTypes: ['violations'] })"
+    )
+    return [
+        (v["id"], [node["html"][:150] for node in v["nodes"][:3]]) for v in result["violations"]
+    ]
+
+
+@pytest.mark.parametrize("size", ["phone", "desktop"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_every_tab_is_accessible_and_nothing_is_clipped(
+    browser: Browser, told: Server, language: str, scheme: Any, size: str
+) -> None:
+    width, height = SIZES[size]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, locale=LOCALES[language], color_scheme=scheme
+    )
+    page = context.new_page()
+    axe = AXE.read_text(encoding="utf-8")
+    chat = "c2" if language == "zh" else "c1"
+    wrong: dict[str, object] = {}
+    for tab in TABS:
+        page.goto(f"{told.url}/#tab={tab}&chat={chat}&page=4")
+        expect(page.locator(READY[tab]).first).to_be_visible()
+        assert page.locator("html").get_attribute("lang") == LOCALES[language].replace("-US", "")
+        if folder := shots():
+            page.screenshot(path=folder / f"{tab}-{language}-{scheme}-{size}.png")
+        page.evaluate(axe)
+        if found := [*page.evaluate(CLIPPED), *violations(page)]:
+            wrong[tab] = found
+    context.close()
+    assert wrong == {}
+
+
+def test_nothing_is_clipped_on_a_tablet(browser: Browser, told: Server) -> None:
+    width, height = SIZES["tablet"]
+    context = browser.new_context(viewport={"width": width, "height": height}, locale="zh-CN")
+    page = context.new_page()
+    for tab in TABS:
+        page.goto(f"{told.url}/#tab={tab}&chat=c2")
+        expect(page.locator(READY[tab]).first).to_be_visible()
+        assert page.evaluate(CLIPPED) == [], tab
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_empty_tabs_and_dialogs_are_accessible(
+    browser: Browser, server: Server, scheme: Any
+) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 780}, color_scheme=scheme)
+    page = context.new_page()
+    chat = server.api("POST", "chats", {"name": "empty"})["id"]
+    axe = AXE.read_text(encoding="utf-8")
+    for tab in TABS[1:]:
+        page.goto(f"{server.url}/#tab={tab}&chat={chat}")
+        expect(page.locator("h1")).to_be_visible()
+        expect(page.locator(".bones")).to_have_count(0)
+        page.evaluate(axe)
+        assert violations(page) == [], tab
+        assert page.evaluate(CLIPPED) == [], tab
+    page.get_by_role("button", name="Add a model").click()
+    assert violations(page) == []
+    context.close()
+
+
+def test_everything_is_reached_by_keyboard(browser: Browser, told: Server) -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, locale="en-US")
+    page = context.new_page()
+    page.goto(f"{told.url}/#tab=chats")
+    expect(page.locator(".chat-card").first).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.get_by_role("button", name="Actions for “demo-en”").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Rename")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("button", name="Way of remembering")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Actions for “demo-en”")).to_be_focused()
+    context.close()
