@@ -263,7 +263,7 @@ FAULTS = (
     Fault(
         "switching-off-changes-nothing",
         "I12",
-        "service.py",
+        "service/prompting.py",
         "if not snapshot.settings.enabled:",
         "if False:",
         "tests/flows/test_changes.py",
