@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from previously.model import Sent
+import json
+
+import pytest
+
+from previously.model import NewMessage, Sent, Weight
+from previously.store import sending
 from previously.store.sql import SqlStore
 from tests.store.test_contract import chat_with
 
@@ -31,3 +36,40 @@ async def test_a_chat_that_is_gone_is_passed_over(store: SqlStore) -> None:
     chat, _ = await chat_with(store, 1)
     await store.keep_sent([Sent(chat.ref.id + 99, "a", "{}", 1), Sent(chat.ref.id, "a", "{}", 1)])
     assert await store.chats_by_tail("local", ["a"]) == [chat.ref]
+
+
+def weighed(*pieces: str, tokens: int = 10) -> Weight:
+    layers = {"tail": tokens * len(pieces)}
+    return Weight(
+        tokens * len(pieces), 99, 1_000, layers, tuple((piece, tokens) for piece in pieces)
+    )
+
+
+def sent(chat_id: int, *pieces: str, at_ms: int = 1) -> Sent:
+    facts = json.dumps({"pieces": pieces})
+    return Sent(chat_id, "", facts, at_ms, weighed(*pieces))
+
+
+async def test_every_prompt_is_weighed_against_the_one_before(store: SqlStore) -> None:
+    chat, _ = await chat_with(store, 2)
+    await store.keep_sent([sent(chat.ref.id, "a", "b"), sent(chat.ref.id, "a", "b", "c", at_ms=2)])
+    await store.append(chat.ref, [NewMessage("user", "more words")])
+    await store.keep_sent([sent(chat.ref.id, "a", "x", "c", at_ms=3)])
+    turns = await store.sent_turns(chat.ref, 1 << 30, 10)
+    assert [turn.n for turn in turns] == [1, 2, 3]
+    assert [turn.same_tokens for turn in turns] == [0, 20, 10]
+    assert [turn.layers["tail"] for turn in turns] == [20, 30, 30]
+    assert [turn.sent_at_ms for turn in turns] == [1, 2, 3]
+    sizes = [m.tokens for m in await store.page(chat.ref, -1, 10)]
+    assert [turn.chat_tokens for turn in turns] == [sum(sizes[:2]), sum(sizes[:2]), sum(sizes)]
+    assert [turn.n for turn in await store.sent_turns(chat.ref, 3, 1)] == [2]
+
+
+async def test_only_the_newest_turns_are_kept(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "TURNS_KEPT", 3)
+    chat, _ = await chat_with(store, 2)
+    for n in range(5):
+        await store.keep_sent([sent(chat.ref.id, str(n))])
+    assert [turn.n for turn in await store.sent_turns(chat.ref, 1 << 30, 10)] == [3, 4, 5]

@@ -161,7 +161,14 @@ export type JsonValue = unknown;
 
 export type LastSent = {
   sent_at_ms: number;
-  facts: Record<string, JsonValue>;
+  model: string;
+  tokens: number;
+  client_tokens: number;
+  budget_tokens: number | null;
+  fold: number | null;
+  trace: string;
+  own_messages: number;
+  blocks: SentBlock[];
 };
 
 export type Limits = {
@@ -366,7 +373,8 @@ export type Prompt = {
   notes: string[];
   recalled: Recalled[];
   fold: Fold;
-  last_sent: LastSent | null;
+  sent_at_ms: number | null;
+  same_blocks: number;
   messages: (Record<string, JsonValue>)[];
 };
 
@@ -399,6 +407,30 @@ export type Run = {
 
 export type Sample = {
   language?: "en" | "zh";
+};
+
+export type SentBlock = {
+  place: string;
+  tokens: number;
+  messages: string[];
+  summaries: string[];
+  text: string | null;
+};
+
+export type SentTurn = {
+  n: number;
+  sent_at_ms: number;
+  tokens: number;
+  layers: Record<string, number>;
+  budget_tokens: number;
+  client_tokens: number;
+  chat_tokens: number;
+  same_tokens: number;
+};
+
+export type SentTurns = {
+  items: SentTurn[];
+  older: number | null;
 };
 
 export type SettingField = {

@@ -23,6 +23,7 @@ from previously.model import (
     NewMessage,
     Reply,
     Sent,
+    SentTurn,
     Snapshot,
     Summary,
     TurnRecord,
@@ -194,6 +195,16 @@ class ChatCard:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """What was answered to a request that has a key of its own."""
+
+    request: str  # digest of what was asked
+    status: int | None  # none: it is being made
+    headers: str  # JSON
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ChatFacts:
     """What takes a look at all of a chat to say."""
 
@@ -298,6 +309,14 @@ class Store(Protocol):
     async def keep_sent(self, sent: Sequence[Sent]) -> None: ...
 
     async def last_sent(self, ref: ChatRef) -> Sent | None: ...
+
+    async def claim_answer(self, slot: str, request: str) -> KeptAnswer | None: ...
+
+    async def keep_answer(self, slot: str, status: int, headers: str, body: bytes) -> None: ...
+
+    async def drop_answer(self, slot: str) -> None: ...
+
+    async def sent_turns(self, ref: ChatRef, before: int, limit: int) -> tuple[SentTurn, ...]: ...
 
     async def chats_by_tail(self, owner: str, keys: Sequence[str]) -> list[ChatRef]: ...
 

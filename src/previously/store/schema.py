@@ -432,6 +432,34 @@ sent = sa.Table(  # what went upstream for a chat's newest turn: sizes and ids, 
     sa.Index(None, "tail_key"),
 )
 
+sent_turn = sa.Table(  # what the prompts of a chat have weighed, the newest of them: for charts
+    "sent_turn",
+    metadata,
+    _chat_id(primary_key=True),
+    sa.Column("n", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("born", Key, nullable=False),  # the birth number of the next message, by then
+    sa.Column("tokens", sa.Integer, nullable=False),
+    sa.Column("client_tokens", sa.Integer, nullable=False),
+    sa.Column("budget_tokens", sa.Integer, nullable=False),
+    sa.Column("same_tokens", sa.Integer, nullable=False),  # the beginning that was sent before too
+    sa.Column("layers", sa.Text, nullable=False),  # JSON: tokens by place
+    sa.Column("sent_at", Key, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+answer = sa.Table(  # what was answered to a request that may be asked again with the same key
+    "answer",
+    metadata,
+    sa.Column("slot", sa.Text, primary_key=True),  # digest of the key, who asked, and where
+    sa.Column("request", sa.Text, nullable=False),  # digest of what was asked
+    sa.Column("status", sa.Integer),  # none: it is being made
+    sa.Column("headers", sa.Text, nullable=False),  # JSON
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("until", Key, nullable=False),
+    sa.Index(None, "until"),
+    info={"made_again": True},
+)
+
 # What messages are found by. Beside these stands `posting`, made by its migration: an FTS5 table
 # in SQLite, an array of terms with a GIN index in PostgreSQL.
 index_state = sa.Table(

@@ -1,15 +1,19 @@
-"""Transactions on what was sent upstream last: kept per chat, found again by the client's words."""
+"""Transactions on what was sent upstream: the newest per chat, found again by the client's words,
+and what the prompts before it have weighed."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from itertools import takewhile
 
 import sqlalchemy as sa
 
-from previously.model import ChatRef, Sent
-from previously.store.schema import chat, sent
+from previously.model import BIRTH_MASK, ChatRef, Sent, SentTurn, Weight, birth, key
+from previously.store.schema import chat, message, sent, sent_turn
 
 FITTING_MAX = 8  # chats that may end with the same words; more tell nothing
+TURNS_KEPT = 500  # of each chat
 
 # Both databases read it the same way. A chat that is gone by now gives no row to insert.
 _KEEP = sa.text(
@@ -19,20 +23,106 @@ _KEEP = sa.text(
     " ON CONFLICT (chat_id) DO UPDATE"
     " SET tail_key = excluded.tail_key, facts = excluded.facts, sent_at = excluded.sent_at"
 )
+_LAST = sa.select(sent).where(sent.c.chat_id == sa.bindparam("chat"))
+_ADD = sa.text(
+    "INSERT INTO sent_turn (chat_id, n, born, tokens, client_tokens, budget_tokens, same_tokens,"
+    " layers, sent_at)"
+    " SELECT chat_id,"
+    " COALESCE((SELECT MAX(n) FROM sent_turn WHERE chat_id = work.chat_id), 0) + 1,"
+    " next_n, CAST(:tokens AS INTEGER), CAST(:client AS INTEGER), CAST(:budget AS INTEGER),"
+    " CAST(:same AS INTEGER), CAST(:layers AS TEXT), CAST(:at_ms AS BIGINT)"
+    " FROM work WHERE chat_id = :chat"
+    " ON CONFLICT (chat_id, n) DO NOTHING"  # another process was first: one point less to draw
+)
+_FORGET = sa.text(
+    "DELETE FROM sent_turn WHERE chat_id = :chat AND n <="
+    " (SELECT MAX(n) FROM sent_turn WHERE chat_id = :chat) - CAST(:kept AS INTEGER)"
+)
+_T = sent_turn.c
+_TURNS = (
+    sa.select(sent_turn)
+    .where(_T.chat_id == sa.bindparam("chat"), _T.n < sa.bindparam("before"))
+    .order_by(_T.n.desc())
+    .limit(sa.bindparam("most"))
+)
+_BORN = (
+    message.c.chat_id == sa.bindparam("chat"),
+    message.c.deleted_at.is_(None),
+    message.c.id.between(sa.bindparam("first"), sa.bindparam("last")),
+)
+_BEFORE = sa.select(sa.func.coalesce(sa.func.sum(message.c.tokens), 0)).where(*_BORN)
+_SINCE = sa.select(message.c.id, message.c.tokens).where(*_BORN).order_by(message.c.id)
 
 
 def keep(conn: sa.Connection, news: Sequence[Sent]) -> None:
-    """Replace what is known of each chat."""
+    """Replace what is known of each chat; of one chat the last stands."""
     for one in sorted(news, key=lambda s: s.chat_id):  # one order for all: no two wait in a circle
+        if one.weight is not None:
+            _add(conn, one, one.weight)
         values = {"tail": one.tail_key, "facts": one.facts, "at_ms": one.sent_at_ms}
         conn.execute(_KEEP, {"chat": one.chat_id, **values})
 
 
+def _add(conn: sa.Connection, one: Sent, weight: Weight) -> None:
+    row = conn.execute(_LAST, {"chat": one.chat_id}).one_or_none()
+    known: list[str] = [] if row is None else json.loads(row.facts).get("pieces", [])
+    pairs = takewhile(lambda pair: pair[0][0] == pair[1], zip(weight.pieces, known, strict=False))
+    values = {
+        "chat": one.chat_id,
+        "tokens": weight.tokens,
+        "client": weight.client_tokens,
+        "budget": weight.budget_tokens,
+        "same": sum(tokens for (_, tokens), _ in pairs),
+        "layers": json.dumps(dict(weight.layers)),
+        "at_ms": one.sent_at_ms,
+    }
+    conn.execute(_ADD, values)
+    conn.execute(_FORGET, {"chat": one.chat_id, "kept": TURNS_KEPT})
+
+
 def last(conn: sa.Connection, ref: ChatRef) -> Sent | None:
     """What the newest turn sent."""
-    query = sa.select(sent).where(sent.c.chat_id == ref.id)
-    row = conn.execute(query).one_or_none()
+    row = conn.execute(_LAST, {"chat": ref.id}).one_or_none()
     return None if row is None else Sent(row.chat_id, row.tail_key, row.facts, row.sent_at)
+
+
+def turns(conn: sa.Connection, ref: ChatRef, before: int, limit: int) -> tuple[SentTurn, ...]:
+    """The newest prompts before one, oldest first; each with what the whole chat weighed then."""
+    values = {"chat": ref.id, "before": before, "most": limit}
+    found = list(conn.execute(_TURNS, values))[::-1]
+    whole = _whole(conn, ref, [row.born for row in found])
+    return tuple(
+        SentTurn(
+            n=row.n,
+            tokens=row.tokens,
+            client_tokens=row.client_tokens,
+            chat_tokens=tokens,
+            budget_tokens=row.budget_tokens,
+            same_tokens=row.same_tokens,
+            layers=json.loads(row.layers),
+            sent_at_ms=row.sent_at,
+        )
+        for row, tokens in zip(found, whole, strict=True)
+    )
+
+
+def _whole(conn: sa.Connection, ref: ChatRef, born: Sequence[int]) -> list[int]:
+    """The tokens of all messages that were born before each of these numbers, which only rise."""
+    if not born:
+        return []
+    middle = key(ref.id, born[0])
+    ends = {"chat": ref.id, "first": key(ref.id, 0), "last": middle - 1}
+    total = int(conn.execute(_BEFORE, ends).scalar_one())
+    ends |= {"first": middle, "last": key(ref.id, BIRTH_MASK)}
+    later = [(birth(row.id), row.tokens) for row in conn.execute(_SINCE, ends)]
+    found: list[int] = []
+    at = 0
+    for number in born:
+        while at < len(later) and later[at][0] < number:
+            total += later[at][1]
+            at += 1
+        found.append(total)
+    return found
 
 
 def by_tail(conn: sa.Connection, owner: str, keys: Sequence[str]) -> list[ChatRef]:

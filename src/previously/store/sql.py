@@ -23,6 +23,7 @@ from previously.model import (
     NewMessage,
     Reply,
     Sent,
+    SentTurn,
     Snapshot,
     Summary,
     TurnRecord,
@@ -39,6 +40,7 @@ from previously.store import (
     FloorPage,
     Found,
     Kept,
+    KeptAnswer,
     Pace,
     Progress,
     Purpose,
@@ -48,6 +50,7 @@ from previously.store import (
     TermStats,
     Token,
     Variant,
+    answers,
     audit,
     backlog,
     branches,
@@ -242,6 +245,20 @@ class SqlStore:
 
     async def last_sent(self, ref: ChatRef) -> Sent | None:
         return await self._db.read(sending.last, ref)
+
+    async def claim_answer(self, slot: str, request: str) -> KeptAnswer | None:
+        """What was answered under this key; none: it is the caller's to answer now."""
+        return await self._db.write(answers.claim, slot, request, self._clock_ms())
+
+    async def keep_answer(self, slot: str, status: int, headers: str, body: bytes) -> None:
+        await self._db.write(answers.keep, slot, status, headers, body, self._clock_ms())
+
+    async def drop_answer(self, slot: str) -> None:
+        await self._db.write(answers.drop, slot)
+
+    async def sent_turns(self, ref: ChatRef, before: int, limit: int) -> tuple[SentTurn, ...]:
+        """The newest prompts that were sent before one of them, oldest first."""
+        return await self._db.read(sending.turns, ref, before, limit)
 
     async def chats_by_tail(self, owner: str, keys: Sequence[str]) -> list[ChatRef]:
         return await self._db.read(sending.by_tail, owner, keys)
@@ -585,6 +602,7 @@ class SqlStore:
         while await self._db.write(catalog.purge_some, ref):
             pass
         await self._db.write(catalog.finish_purge, ref)
+        await self._db.write(answers.forget)
 
     async def floor_page(self, ref: ChatRef, first: int | None, limit: int) -> FloorPage:
         return await self._db.read(floors.page, ref, first, limit)

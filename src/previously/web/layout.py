@@ -38,12 +38,12 @@ class Layout:
 
     def rendered(self, blocks: Iterable[Block]) -> list[Raw]:
         """These blocks in the client's frame, with its own object where it sent one itself."""
-        return [raw for _, raw in self._laid(list(blocks))]
+        return [raw for _, raw in self.laid(list(blocks))]
 
     def moved(self, places: Sequence[int], blocks: Sequence[Block]) -> list[int]:
         """Places behind the head and among the blocks, as places among the rendered messages."""
         at: dict[int, int] = {}
-        for place, (number, _) in enumerate(self._laid(blocks)):
+        for place, (number, _) in enumerate(self.laid(blocks)):
             if number is not None:
                 at[number] = place
         for number in range(len(blocks)):
@@ -51,7 +51,8 @@ class Layout:
         head = len(self.head)
         return sorted({place if place < head else at[place - head] for place in places})
 
-    def _laid(self, blocks: Sequence[Block]) -> Iterator[tuple[int | None, Raw]]:
+    def laid(self, blocks: Sequence[Block]) -> Iterator[tuple[int | None, Raw]]:
+        """Every message in order, with the number of the block that it shows."""
         ids = [_id_of(block) for block in blocks]
         shown = {i for i in ids if i is not None}
         before, after = self._beside(shown, next((i for i in ids if i is not None), None))

@@ -1,4 +1,4 @@
-"""What was sent last: noted at once, written down in batches beside the turns.
+"""What was sent: noted at once, written down in batches beside the turns.
 
 It is for people who ask what their model has read, and it finds the chat of a request that names
 none. A crash costs the last second of it, and older words find the chat as well.
@@ -7,21 +7,26 @@ none. A crash costs the last second of it, and older words find the chat as well
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from previously.errors import PreviouslyError
-from previously.model import BIRTH_MASK, ChatRef, NewMessage, Sent, birth
+from previously.model import BIRTH_MASK, ChatRef, NewMessage, Prompt, Sent, Weight, birth
 from previously.service import OWNER, Service
+from previously.text.wire import text_of
 from previously.web.outgoing import Outgoing
 
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 1.0
-NOTED_MAX = 4_096  # chats; the oldest of them are forgotten if the database is away
+NOTED_MAX = 4_096  # turns; the oldest of them are forgotten if the database is away
+HEAD = "head"  # among the places of a prompt: the client's own text around it
+OWN = "+"  # before a piece that is the client's own
 UNBORN = BIRTH_MASK - 65_536  # from here on messages had no number of their own yet
 KEYS_LOOKED_AT = 3  # the newest words of the user in a request
 
@@ -46,7 +51,8 @@ class Sending:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._notes: OrderedDict[int, _Note] = OrderedDict()
+        self._notes: OrderedDict[int, _Note] = OrderedDict()  # the newest of each chat
+        self._turns: deque[_Note] = deque(maxlen=NOTED_MAX)
         self._writing: asyncio.Task[None] | None = None
 
     def note(self, outgoing: Outgoing, model: str) -> None:
@@ -55,7 +61,9 @@ class Sending:
         if turn is None or self._service.store.read_only:
             return
         key = next(iter(keys_of(turn.history)), "")
-        self._notes[turn.ref.id] = _Note(turn.ref, key, outgoing, model, self._service.now_ms())
+        note = _Note(turn.ref, key, outgoing, model, self._service.now_ms())
+        self._turns.append(note)
+        self._notes[turn.ref.id] = note
         self._notes.move_to_end(turn.ref.id)
         if len(self._notes) > NOTED_MAX:
             self._notes.popitem(last=False)
@@ -75,11 +83,14 @@ class Sending:
     async def write(self) -> None:
         """Write down what was noted; what cannot be written now is tried with the next."""
         notes, self._notes = self._notes, OrderedDict()
+        turns = list(self._turns)
+        self._turns.clear()
         try:
-            await self._service.store.keep_sent([_sent(note) for note in notes.values()])
+            await self._service.store.keep_sent([_sent(note) for note in turns])
         except PreviouslyError as error:
             log.warning("what was sent last is not written down yet: %s", error)
             self._notes = OrderedDict({**notes, **self._notes})
+            self._turns.extendleft(reversed(turns[: NOTED_MAX - len(self._turns)]))
 
     async def close(self) -> None:
         """Write down the rest."""
@@ -92,6 +103,7 @@ class Sending:
 
 def _sent(note: _Note) -> Sent:
     prompt = note.outgoing.prompt
+    weight = None if prompt is None else _weight(note.outgoing, prompt)
     facts = {
         "model": note.model,
         "tokens": note.outgoing.prompt_tokens,
@@ -104,5 +116,48 @@ def _sent(note: _Note) -> Sent:
             [b.place, b.tokens, " ".join(str(i) for i in b.sources if birth(i.id) < UNBORN)]
             for b in (prompt.trace.blocks if prompt else ())
         ],
+        "pieces": [known for known, _ in weight.pieces] if weight else [],
     }
-    return Sent(note.ref.id, note.key, json.dumps(facts, ensure_ascii=False), note.at_ms)
+    told = json.dumps(facts, ensure_ascii=False)
+    return Sent(note.ref.id, note.key, told, note.at_ms, weight)
+
+
+def _weight(outgoing: Outgoing, prompt: Prompt) -> Weight:
+    layers: Counter[str] = Counter()
+    for block in prompt.trace.blocks:
+        layers[block.place] += block.tokens
+    around = max(0, prompt.tokens - sum(layers.values()))
+    return Weight(
+        tokens=prompt.tokens,
+        client_tokens=outgoing.client_tokens or 0,
+        budget_tokens=prompt.trace.budget_tokens,
+        layers={HEAD: around, **layers} if around else layers,
+        pieces=tuple(_pieces(outgoing, prompt, around)),
+    )
+
+
+def _pieces(outgoing: Outgoing, prompt: Prompt, around: int) -> Iterator[tuple[str, int]]:
+    """Each message as it went out; the client's own text is weighed by its length."""
+    blocks = prompt.trace.blocks
+    laid = [(number, _told(raw)) for number, raw in outgoing.layout.laid(blocks)]
+    chars = sum(len(told) for number, told in laid if number is None) or 1
+    for number, told in laid:
+        if number is None:
+            yield f"{OWN}{_digest(told)}", around * len(told) // chars
+        else:
+            yield _digest(told), blocks[number].tokens
+
+
+def piece(raw: Mapping[str, Any]) -> str:
+    """What tells a message from others: who says what, without a client's own additions."""
+    return _digest(_told(raw))
+
+
+def _told(raw: Mapping[str, Any]) -> str:
+    said = f"{raw.get('role')}\0{text_of(raw.get('content'))}"
+    calls = raw.get("tool_calls")
+    return f"{said}\0{json.dumps(calls, sort_keys=True)}" if calls else said
+
+
+def _digest(told: str) -> str:
+    return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

@@ -202,6 +202,46 @@ async def test_a_post_with_a_key_is_done_once(rest: Rest):
     assert len((await rest.get("chats"))["items"]) == 1
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_key_is_honoured_after_a_restart_and_by_another_server(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+):
+    location: Path | str = tmp_path / "p.db"
+    if kind == "postgres":
+        location = str(request.getfixturevalue("postgres_url"))
+    more = {"json": {"name": "once"}, "headers": {"Idempotency-Key": "a1"}}
+    async with opened(location, tmp_path) as rest:
+        first = await rest.call("POST", "chats", **more)
+        if kind == "postgres":
+            async with opened(location, tmp_path) as other:
+                assert (await other.call("POST", "chats", **more)).body == first.body
+    async with opened(location, tmp_path) as rest:
+        again = await rest.call("POST", "chats", **more)
+        assert (again.status, again.body) == (201, first.body)
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert again.headers["Content-Type"] == "application/json"
+        other = await rest.call("POST", "chats", json={"name": "x"}, headers=more["headers"])
+        assert other.status == 409
+        assert len((await rest.get("chats"))["items"]) == 1
+
+
+async def test_no_kept_answer_shows_a_token_or_what_was_purged(rest: Rest):
+    chat = await rest.chat()
+    headers = {"Idempotency-Key": "a1"}
+    said = {"role": "user", "text": "a very private word"}
+    await rest.call("POST", f"chats/{chat}/messages", json=said, headers=headers)
+    asked = {"name": "monitor", "scopes": ["read"]}
+    token = (await rest.call("POST", "tokens", json=asked, headers=headers)).body["token"]
+    await rest.delete(f"chats/{chat}?purge=true")
+    raw = b"".join(path.read_bytes() for path in rest.keys.parent.glob("previously.db*"))
+    assert raw
+    assert token.encode() not in raw
+    kept = await rest.house.store.claim_answer("any", "")
+    assert kept is None
+    again = await rest.call("POST", f"chats/{chat}/messages", json=said, headers=headers)
+    assert again.status == 404
+
+
 async def test_what_went_wrong_under_a_key_may_go_right_the_next_time(rest: Rest):
     headers = {"Idempotency-Key": "a1"}
     assert (await rest.call("POST", "chats", json={"name": ""}, headers=headers)).status == 422

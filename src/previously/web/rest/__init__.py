@@ -30,7 +30,8 @@ from previously.web.rest import (
     usage,
 )
 from previously.web.rest.context import Context
-from previously.web.rest.door import Doorkeeper, OnlyOnce
+from previously.web.rest.door import Doorkeeper
+from previously.web.rest.once import OnlyOnce
 from previously.web.rest.shapes import Problem
 
 ROUTERS = (
@@ -64,7 +65,7 @@ _WRONG = {
 def rest_routes(context: Context, meter: Meter) -> list[Mount | Route]:
     """Everything under /api, and what a monitor asks."""
     return [
-        Mount("/api", app=Doorkeeper(OnlyOnce(rest_app(context)), context)),
+        Mount("/api", app=Doorkeeper(OnlyOnce(rest_app(context), context), context)),
         Route("/readyz", _readiness(context), methods=["GET"]),
         Route("/metrics", Doorkeeper(_figures(context, meter), context), methods=["GET"]),
     ]

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
 from previously import model
-from previously.model import START, ChatRef
+from previously.model import START, ChatRef, Item
 from previously.service import Service
 from previously.settings import BUDGET_MIN
 from previously.text.wire import text_of
 from previously.web.rest import ids, shapes
 from previously.web.rest.context import TheChat, Use
+from previously.web.sending import OWN, piece
 
 BUDGET_MAX = 10_000_000
-NO_END = 1 << 62
+TURN_MAX = 1 << 30  # a number that no turn has
+TURNS_DEFAULT, TURNS_MAX = 100, 500
 
 router = APIRouter(tags=["prompt"])
 
@@ -58,7 +61,8 @@ async def shown(
         notes=list(built.trace.notes),
         recalled=[_recalled(found) for found in built.trace.recalled],
         fold=_fold(built.trace.fold, floors),
-        last_sent=None if sent is None else _sent(sent),
+        sent_at_ms=None if sent is None else sent.sent_at_ms,
+        same_blocks=0 if sent is None else _same(built, sent),
         messages=built.messages,
     )
 
@@ -124,6 +128,86 @@ def _fold(fold: model.Fold, floors: Mapping[int, int]) -> shapes.Fold:
     )
 
 
-def _sent(sent: model.Sent) -> shapes.LastSent:
+def _same(built: model.Prompt, sent: model.Sent) -> int:
+    """How many blocks from the start went upstream with the newest turn already."""
+    known: list[str] = json.loads(sent.facts).get("pieces", [])
+    before = [one for one in known if not one.startswith(OWN)]
+    pairs = zip((piece(block.wire) for block in built.trace.blocks), before, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
+@router.get("/chats/{chat}/sent")
+async def last_sent(
+    use: Use,
+    ref: TheChat,
+    *,
+    text: Annotated[bool, Query(description="With the texts, as they stand now.")] = False,
+) -> shapes.LastSent | None:
+    """What the proxy has sent for the newest turn; none if it has sent nothing yet."""
+    sent = await use.store.last_sent(ref)
+    if sent is None:
+        return None
     facts = json.loads(sent.facts)
-    return shapes.LastSent(sent_at_ms=sent.sent_at_ms, facts=facts if facts else {})
+    blocks = [
+        (place, tokens, [Item.parse(ref.id, word) for word in words.split()])
+        for place, tokens, words in facts["blocks"]
+    ]
+    texts = await _texts(use, ref, [i for *_, items in blocks for i in items]) if text else None
+    return shapes.LastSent(
+        sent_at_ms=sent.sent_at_ms,
+        model=facts["model"] or "",
+        tokens=facts["tokens"] or 0,
+        client_tokens=facts["client_tokens"] or 0,
+        budget_tokens=facts["budget_tokens"],
+        fold=facts["fold"],
+        trace=facts["trace"],
+        own_messages=facts["head"],
+        blocks=[_sent_block(*block, texts) for block in blocks],
+    )
+
+
+def _sent_block(
+    place: str, tokens: int, items: list[Item], texts: Mapping[Item, str] | None
+) -> shapes.SentBlock:
+    found = None if texts is None else [texts[item] for item in items if item in texts]
+    return shapes.SentBlock(
+        place=place,
+        tokens=tokens,
+        messages=[ids.message_id(item.id) for item in items if not item.is_summary],
+        summaries=[ids.summary_id(item.id) for item in items if item.is_summary],
+        text=None if found is None else "\n".join(found),
+    )
+
+
+async def _texts(use: Service, ref: ChatRef, items: list[Item]) -> dict[Item, str]:
+    """What the ids hold now: an edit since then shows."""
+    said = await use.store.messages_by_id(ref, [i.id for i in items if not i.is_summary])
+    told = await use.store.summaries_by_id(ref, [i.id for i in items if i.is_summary])
+    return {Item.of(m): m.body for m in said} | {Item.of(s): s.text for s in told}
+
+
+@router.get("/chats/{chat}/turns")
+async def turns(
+    use: Use,
+    ref: TheChat,
+    before: Annotated[int | None, Query(ge=1, le=TURN_MAX)] = None,
+    limit: Annotated[int, Query(ge=1, le=TURNS_MAX)] = TURNS_DEFAULT,
+) -> shapes.SentTurns:
+    """What the prompts of the newest turns have weighed, against what goes without memory."""
+    found = await use.store.sent_turns(ref, before or TURN_MAX, limit)
+    return shapes.SentTurns(
+        items=[
+            shapes.SentTurn(
+                n=one.n,
+                sent_at_ms=one.sent_at_ms,
+                tokens=one.tokens,
+                layers=dict(one.layers),
+                budget_tokens=one.budget_tokens,
+                client_tokens=one.client_tokens,
+                chat_tokens=one.chat_tokens,
+                same_tokens=one.same_tokens,
+            )
+            for one in found
+        ],
+        older=found[0].n if len(found) == limit else None,
+    )

@@ -350,11 +350,44 @@ class Fold(Told):
     stale: bool
 
 
+class SentBlock(Told):
+    place: str
+    tokens: int
+    messages: list[Id]
+    summaries: list[Id]
+    text: str | None = Field(description="What its ids hold now; only if it was asked for.")
+
+
 class LastSent(Told):
-    """What went upstream for the newest turn: sizes and ids, no texts."""
+    """What went upstream for the newest turn: sizes and ids; texts only if they are asked for."""
 
     sent_at_ms: int
-    facts: dict[str, JsonValue]
+    model: str
+    tokens: int
+    client_tokens: int
+    budget_tokens: int | None
+    fold: int | None
+    trace: str = Field(description="What was made of the request, in words.")
+    own_messages: int = Field(description="Of the client's own, in front of the blocks.")
+    blocks: list[SentBlock]
+
+
+class SentTurn(Told):
+    """What one prompt has weighed."""
+
+    n: int
+    sent_at_ms: int
+    tokens: int
+    layers: dict[str, int] = Field(description="Tokens by place.")
+    budget_tokens: int
+    client_tokens: int = Field(description="What the client had sent, and would have without us.")
+    chat_tokens: int = Field(description="What the whole chat weighed by then.")
+    same_tokens: int = Field(description="Its beginning that the prompt before had too.")
+
+
+class SentTurns(Told):
+    items: list[SentTurn] = Field(description="Oldest first.")
+    older: int | None = Field(description="`before` for the ones before these; none: no more.")
 
 
 class Prompt(Told):
@@ -367,7 +400,8 @@ class Prompt(Told):
     notes: list[str]
     recalled: list[Recalled]
     fold: Fold
-    last_sent: LastSent | None
+    sent_at_ms: int | None = Field(description="When the newest turn went upstream.")
+    same_blocks: int = Field(description="How many blocks from the start were sent by then too.")
     messages: list[dict[str, JsonValue]] = Field(description="As OpenAI's format has them.")
 
 
