@@ -193,6 +193,7 @@ class TurnRecord:
     appends: tuple[NewMessage, ...]
     reply: NewMessage | None
     rerolls: int | None  # the message that the reply is another variant of
+    others: tuple[NewMessage, ...] = ()  # replies that came beside it, for the client to choose
     grows: int | None = None  # the message that the reply goes on with
     edits: tuple[tuple[int, NewMessage], ...] = ()  # other words where they stood
     hides: tuple[int, ...] = ()  # missing between two that the client shows
@@ -205,9 +206,15 @@ class TurnRecord:
         """Whether it changes what is stored, beside adding to it."""
         return bool(self.edits or self.hides or self.shows or self.drops or self.inserts)
 
+    def answered(self, replies: Sequence[NewMessage]) -> TurnRecord:
+        """With its reply: the first; the others came beside it."""
+        return replace(self, reply=replies[0], others=tuple(replies[1:]))
+
     def mending(self) -> TurnRecord:
         """Only that part."""
-        return replace(self, confirms=(), appends=(), reply=None, rerolls=None, grows=None)
+        return replace(
+            self, confirms=(), appends=(), reply=None, others=(), rerolls=None, grows=None
+        )
 
 
 @dataclass(frozen=True, slots=True)

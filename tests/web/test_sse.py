@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from previously.web.sse import Tap, Words, reply_in
+from previously.web.sse import Tap, Words, choices_asked, replies_in
 
 
 def event(delta: dict[str, Any], end: str = "\n") -> bytes:
@@ -36,15 +36,14 @@ def test_any_cut_into_chunks_gives_the_same_words_and_the_same_bytes(cuts: list[
     for start, end in itertools.pairwise(edges):
         passed += tap.feed(STREAM[start:end])
     assert passed == STREAM[: STREAM.index(FINISH)]
-    said = tap.end()
-    assert said is not None
+    (said,) = tap.end()
     assert said.body == "你好 there"
     calls = json.loads(said.tool_calls or "")
     assert [(c["id"], c["function"]["arguments"]) for c in calls] == [
         ("c1", '{"a": 1}'),
         ("c2", ""),
     ]
-    assert tap.words.finish == "tool_calls"
+    assert tap.ripe
     assert passed + tap.rest() == STREAM
 
 
@@ -63,16 +62,14 @@ def test_words_after_their_own_end_are_heard_too() -> None:
     assert tap.rest() == finish
     more = event({"content": "B"})
     assert tap.feed(more) == more
-    said = tap.end()
-    assert said is not None
+    (said,) = tap.end()
     assert said.body == "AB"
 
 
 def test_a_stream_that_ends_in_the_middle_of_an_event_keeps_its_words() -> None:
     tap = Tap()
     tap.feed(event({"content": "Hel"}) + event({"content": "lo"}).rstrip())
-    said = tap.end()
-    assert said is not None
+    (said,) = tap.end()
     assert said.body == "Hello"
 
 
@@ -91,8 +88,7 @@ def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
         {"function": {"arguments": "}"}},
     ):
         words.hear(json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode())
-    said = words.reply()
-    assert said is not None
+    (said,) = words.replies()
     calls = json.loads(said.tool_calls or "")
     assert [(c["id"], c["function"]["arguments"]) for c in calls] == [("c1", "{}"), ("c2", "{}")]
 
@@ -113,13 +109,13 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_shape_of_an_answer_breaks_the_listener(shape: Any) -> None:
     body = json.dumps(shape).encode()
-    reply_in(body)
-    reply_in(json.dumps({"choices": [{"message": shape}]}).encode())
-    words = Words()
+    replies_in(body)
+    replies_in(json.dumps({"choices": [{"message": shape}]}).encode())
+    words = Words(2)
     words.hear(body)
     words.hear(json.dumps({"choices": [{"delta": shape}]}).encode())
     words.hear(json.dumps({"choices": [{"delta": {"tool_calls": [shape]}}]}).encode())
-    words.reply()
+    words.replies()
 
 
 @pytest.mark.parametrize(
@@ -128,6 +124,36 @@ def test_no_shape_of_an_answer_breaks_the_listener(shape: Any) -> None:
 )
 def test_only_final_words_are_a_reply(content: object, text: str | None) -> None:
     message = {"role": "assistant", "content": content, "reasoning_content": "hm", "audio": None}
-    said = reply_in(json.dumps({"choices": [{"message": message}]}).encode())
-    assert (said.body if said else None) == text
-    assert said is None or said.extra is None
+    said = replies_in(json.dumps({"choices": [{"message": message}]}).encode())
+    assert [one.body for one in said] == ([] if text is None else [text])
+    assert all(one.extra is None for one in said)
+
+
+def choice(index: int, text: str = "", *, ends: bool = False) -> bytes:
+    told = {"index": index, "delta": {"content": text}, "finish_reason": "stop" if ends else None}
+    return f"data: {json.dumps({'choices': [told]})}\n\n".encode()
+
+
+@pytest.mark.parametrize("order", [[0, 1, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]])
+def test_choices_come_in_any_order_and_are_whole_together(order: list[int]) -> None:
+    tap, said = Tap(choices=2), ["", ""]
+    for index in order:
+        said[index] += "ab"[index]
+        assert tap.feed(choice(index, "ab"[index])) != b""
+    assert tap.feed(choice(1, ends=True)) != b""
+    assert tap.feed(choice(0, ends=True)) == b""
+    assert [one.body for one in tap.end()] == ["aa", "bb"]
+
+
+def test_a_server_that_gives_fewer_choices_is_whole_with_its_last_event() -> None:
+    tap = Tap(choices=3)
+    assert tap.feed(choice(0, "alone", ends=True)) != b""
+    assert tap.feed(b"data: [DONE]\n\n") == b""
+    assert [one.body for one in tap.end()] == ["alone"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"), [(None, 1), (0, 1), (-3, 1), ("4", 1), (2, 2), (True, 1), (9_999, 128)]
+)
+def test_how_many_choices_are_asked_for(asked: object, count: int) -> None:
+    assert choices_asked({"n": asked}) == count

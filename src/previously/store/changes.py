@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,6 +36,9 @@ _LAST_CHANGE = (
 )
 _TO_UNDO = sa.select(_R.rev, _R.message_id, _R.before).where(
     _R.chat_id == _CHAT, _R.rev == _LAST_CHANGE
+)
+_VARIANT_LIKE = sa.select(_V.idx).where(
+    _V.message_id == sa.bindparam("message"), _V.hash == sa.bindparam("hash")
 )
 
 # Columns that a change may touch, by the name the noun has for them.
@@ -224,6 +228,22 @@ def _variant_of(conn: sa.Connection, old: Message, text: NewMessage, now_ms: int
         _add_variant(conn, old.id, index, text, text.hash, tokens_of(text), now_ms)
         return index
     return known[text.hash]
+
+
+def offer(
+    conn: sa.Connection, ref: ChatRef, message_id: int, texts: Sequence[NewMessage], now_ms: int
+) -> None:
+    """Further variants of a message; the one that it shows stays."""
+    old = find(conn, ref, [message_id])[message_id]
+    for text in texts:
+        _variant_of(conn, old, replace(text, name=old.name), now_ms)
+
+
+def worded(conn: sa.Connection, message_id: int, text: NewMessage) -> dict[str, Any]:
+    """The values of a message that says this: a text that is one of its variants is that one."""
+    values = {"body": text.body, "tool_calls": text.tool_calls, "parts": text.parts}
+    index = conn.execute(_VARIANT_LIKE, {"message": message_id, "hash": text.hash}).scalar()
+    return values if index is None else {"variant": index, **values}
 
 
 def _add_variant(

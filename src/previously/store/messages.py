@@ -195,18 +195,19 @@ def record_turn(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int
     new = list(turn.appends)
     if turn.reply is not None and turn.rerolls is None and turn.grows is None:
         new.append(replace(turn.reply, state=State.CANDIDATE))
+    answered = turn.rerolls
     if new:
-        append(conn, ref, new, now_ms)
+        made = append(conn, ref, new, now_ms)
+        answered = made[-1].id if answered is None else answered
+    if turn.others and answered is not None and turn.grows is None:
+        changes.offer(conn, ref, answered, turn.others, now_ms)
 
 
 def _mend(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int) -> None:
     """Make the stored history what the client shows: one change, which one undo takes back."""
     for before_id, new in turn.inserts:
         insert(conn, ref, new, before_id, now_ms)
-    values: dict[int, changes.Values] = {
-        message_id: {"body": text.body, "tool_calls": text.tool_calls, "parts": text.parts}
-        for message_id, text in turn.edits
-    }
+    values = {message_id: changes.worded(conn, message_id, text) for message_id, text in turn.edits}
     values |= {message_id: {"hidden_by": CLIENT} for message_id in turn.hides}
     values |= {message_id: {"hidden_by": None} for message_id in turn.shows}
     values |= {message_id: {"deleted_at_ms": now_ms} for message_id in turn.drops}

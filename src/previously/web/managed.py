@@ -84,12 +84,12 @@ class Managed:
             preview=trial,
         )
 
-    async def record(self, turn: Turn, reply: NewMessage) -> None:
+    async def record(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         """Write the turn down behind whatever was said meanwhile."""
         record = turn.record
         for _ in range(RECORD_TRIES):
             try:
-                await self._service.store.record_turn(turn.ref, replace(record, reply=reply))
+                await self._service.store.record_turn(turn.ref, record.answered(replies))
             except StaleDraft:
                 stored = await self._service.store.newest(turn.ref, LOOKED_AT)
                 record = _record(stored, turn.history)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -34,7 +34,7 @@ from previously.web.overflow import Refusal, foreseen, refusal_in, smaller
 from previously.web.relay import Passage, Relay
 from previously.web.routing import NOT_CONFIGURED, Routing
 from previously.web.sending import Sending
-from previously.web.sse import reply_in
+from previously.web.sse import choices_asked, replies_in
 from previously.web.turns import Turns
 from previously.web.upstream import Header, Pool, returned
 from previously.web.waiting import kept_alive
@@ -212,29 +212,33 @@ class Proxy:
             log.warning("chat %s: a reply in %s cannot be read", outgoing.turn.ref.id, encoding)
         keeps = answer.status == 200 and readable
 
-        async def record(reply: NewMessage | None) -> None:
-            if keeps and reply is not None:
-                await self._record(exchange, outgoing, reply)
+        async def record(replies: tuple[NewMessage, ...]) -> None:
+            if keeps and replies:
+                await self._record(exchange, outgoing, replies)
 
         if answer.content_type == "text/event-stream":
-            return Relay(answer, headers, record, decode) if readable else Passage(answer, headers)
+            choices = choices_asked(exchange.fields)
+            relay = Relay(answer, headers, record, decode, choices=choices)
+            return relay if readable else Passage(answer, headers)
         try:
             body = await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             return _failed(error)
         if keeps and outgoing.turn is not None:
             try:
-                await record(reply_in(body if decode is None else decode(body)))
+                await record(replies_in(body if decode is None else decode(body)))
             except Undecodable as error:
                 log.warning("an encoded reply cannot be read: %s", error)
         return _exactly(answer.status, headers, body)
 
-    async def _record(self, exchange: Exchange, outgoing: Outgoing, reply: NewMessage) -> None:
+    async def _record(
+        self, exchange: Exchange, outgoing: Outgoing, replies: Sequence[NewMessage]
+    ) -> None:
         turn = outgoing.turn
         if turn is None:
             return
         way = self._managed if turn.managed else self._turns
-        await self._safely(way.record(turn, reply), None)
+        await self._safely(way.record(turn, replies), None)
         self.sending.note(outgoing, exchange.target.model)
 
 

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 CLIENT_STALL_S = 120.0  # a client that takes nothing for so long has left
 
-Record = Callable[[NewMessage | None], Awaitable[None]]
+Record = Callable[[tuple[NewMessage, ...]], Awaitable[None]]  # the choices of a reply
 
 
 class Passage(Response):
@@ -84,12 +84,14 @@ class Relay(Passage):
         headers: list[Header],
         record: Record,
         decode: Decode | None = None,
+        *,
+        choices: int = 1,
     ) -> None:
         super().__init__(upstream, headers)
         self._record = record
         self._decode = decode
-        self._tap = Tap(holds=decode is None)
-        self._kept: NewMessage | None = None
+        self._tap = Tap(holds=decode is None, choices=choices)
+        self._kept: tuple[NewMessage, ...] = ()
         self._ripe = False
 
     async def _pass(self, send: Send, chunk: bytes) -> None:
@@ -131,8 +133,8 @@ class Relay(Passage):
 
     async def _keep(self) -> None:
         """Words that come after their own end are kept as well: as another variant."""
-        said = self._tap.words.reply() if self._tap.ripe else self._tap.end()
-        if said is not None and said != self._kept:
+        said = self._tap.words.replies() if self._tap.ripe else self._tap.end()
+        if said and said != self._kept:
             self._kept = said
             await self._record(said)
 

@@ -15,6 +15,7 @@ from previously.model import NewMessage
 from previously.text.wire import as_list, as_object, parse
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
+CHOICES_MAX = 128  # replies to one request that are kept, as many as OpenAI gives
 
 _Slot = dict[str, Any]
 
@@ -22,9 +23,9 @@ _Slot = dict[str, Any]
 class Tap:
     """Feed it chunks as they come; it returns what may go on to the client now: whole events."""
 
-    def __init__(self, *, holds: bool = True) -> None:
+    def __init__(self, *, holds: bool = True, choices: int = 1) -> None:
         self.ripe = False  # the reply is whole; the event that says so is held back
-        self.words = Words()
+        self.words = Words(choices)
         self._line = b""  # not yet ended
         self._event: list[bytes] = []  # lines of the event that is not yet ended
         self._data: list[bytes] = []  # what those lines say
@@ -56,12 +57,12 @@ class Tap:
             self._event, self._data, self._line = [], [], b""
         return b"".join(passed)
 
-    def end(self) -> NewMessage | None:
+    def end(self) -> tuple[NewMessage, ...]:
         """The stream is over, wherever it broke off: what was said."""
         if self._line:
             self._ends_event(self._line)
         self._end_of_event()
-        return self.words.reply()
+        return self.words.replies()
 
     def rest(self) -> bytes:
         """What was held back, or what the stream broke off with; from now on all passes."""
@@ -92,16 +93,16 @@ class Tap:
         if self._data:
             self.words.hear(b"\n".join(self._data))
             self._data = []
-            self.ripe = self.ripe or self.words.finish is not None
+            self.ripe = self.ripe or self.words.whole
 
 
 class Words:
-    """The first choice of a reply, put together from its deltas."""
+    """The choices of a reply, put together from their deltas, which come in any order."""
 
-    def __init__(self) -> None:
-        self.finish: str | None = None
-        self._text: list[str] = []
-        self._calls: dict[int, _Slot] = {}
+    def __init__(self, count: int = 1) -> None:
+        self.whole = False  # every choice that was asked for has ended
+        self._count = count
+        self._choices: dict[int, _Choice] = {}
 
     def hear(self, data: bytes) -> None:
         """One event. What cannot be understood is passed over, as a client would."""
@@ -110,11 +111,28 @@ class Words:
         except (ValueError, RecursionError):
             return
         for choice in map(as_object, as_list(as_object(event).get("choices"))):
-            if choice.get("index", 0) == 0:
-                self._take(choice)
+            index = choice.get("index", 0)
+            if isinstance(index, int) and 0 <= index < self._count:
+                self._choices.setdefault(index, _Choice()).take(choice)
+                if choice.get("finish_reason"):
+                    self.whole = sum(c.ended for c in self._choices.values()) == self._count
 
-    def _take(self, choice: Mapping[str, Any]) -> None:
-        self.finish = choice.get("finish_reason") or self.finish
+    def replies(self) -> tuple[NewMessage, ...]:
+        """What was said so far, the first choice first; those that say nothing are left out."""
+        said = (choice.reply() for _, choice in sorted(self._choices.items()))
+        return tuple(one for one in said if one is not None)
+
+
+class _Choice:
+    """One of them."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._text: list[str] = []
+        self._calls: dict[int, _Slot] = {}
+
+    def take(self, choice: Mapping[str, Any]) -> None:
+        self.ended = self.ended or bool(choice.get("finish_reason"))
         delta = as_object(choice.get("delta"))
         self._text.append(_spoken(delta.get("content")))
         for call in as_list(delta.get("tool_calls")):
@@ -141,14 +159,22 @@ class Words:
         return _reply({"content": "".join(self._text), "tool_calls": calls})
 
 
-def reply_in(body: bytes) -> NewMessage | None:
-    """The first choice of a reply that came in one piece; None if there is none to keep."""
+def replies_in(body: bytes) -> tuple[NewMessage, ...]:
+    """The choices of a reply that came in one piece, as far as they are to be kept."""
     try:
         choices = [as_object(choice) for choice in as_list(as_object(json.loads(body))["choices"])]
     except (ValueError, KeyError, RecursionError):
-        return None
-    first = next((c for c in choices if c.get("index", 0) == 0), None)
-    return None if first is None else _reply(as_object(first.get("message")))
+        return ()
+    known = [c for c in choices if isinstance(c.get("index", 0), int)][:CHOICES_MAX]
+    known.sort(key=lambda c: c.get("index", 0))
+    said = (_reply(as_object(c.get("message"))) for c in known)
+    return tuple(one for one in said if one is not None)
+
+
+def choices_asked(fields: Mapping[str, Any]) -> int:
+    """How many replies a request asks for, to choose from."""
+    count = fields.get("n")
+    return min(count, CHOICES_MAX) if isinstance(count, int) and count > 1 else 1
 
 
 def _reply(message: Mapping[str, Any]) -> NewMessage | None:

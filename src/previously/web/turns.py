@@ -227,7 +227,7 @@ class Turns:
         self._heads[known] = tokens
         return tokens
 
-    async def record(self, turn: Turn, reply: NewMessage) -> None:
+    async def record(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         """Write the turn down; if others came first, read it against what they left."""
         record: TurnRecord | None = turn.record
         store = self._service.store
@@ -236,7 +236,7 @@ class Turns:
                 log.info("chat %s: a turn was overtaken and is not kept", turn.ref.id)
                 return
             try:
-                await store.record_turn(turn.ref, replace(record, reply=reply))
+                await store.record_turn(turn.ref, record.answered(replies))
             except StaleDraft:
                 request = Request(turn.ref.name, [], turn.history, turn.hints)
                 record = (await self._read(turn.ref, request, ROOM))[1].turn
