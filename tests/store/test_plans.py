@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from previously.store import changes, coverage, intents, leaves, messages, snapshots, work
+from previously.store.prepared import Prepared
 from previously.store.sqlite import SqliteDatabase
 
 VALUES: dict[str, object] = {
@@ -29,11 +30,12 @@ UNBOUNDED = {"_DUE", "_OTHERS"}  # one row per chat at a sweep; a chat's first f
 
 
 def statements() -> list[tuple[str, sa.Select[Any]]]:
+    named = ((m, name, thing) for m in MODULES for name, thing in vars(m).items())
     return [
-        (f"{module.__name__}.{name}", cast("sa.Select[Any]", thing))
-        for module in MODULES
-        for name, thing in vars(module).items()
-        if isinstance(thing, sa.Select) and name not in UNBOUNDED
+        (f"{module.__name__}.{name}", cast("sa.Select[Any]", found))
+        for module, name, thing in named
+        for found in (thing.statement if isinstance(thing, Prepared) else thing,)
+        if isinstance(found, sa.Select) and name not in UNBOUNDED
     ]
 
 

@@ -18,6 +18,7 @@ from previously.errors import BadInput, ChatNotFound, Conflict, MessageNotFound
 from previously.model import BIRTH_BITS, ChatRef, Message, NewMessage, State
 from previously.store import coverage, rows
 from previously.store.positions import place
+from previously.store.prepared import Prepared
 from previously.store.rows import M
 from previously.store.schema import message, message_revision, variant, work
 from previously.text.wire import tokens_of
@@ -29,6 +30,12 @@ _TAKE_REV = (
     sa.update(work).where(work.c.chat_id == _CHAT).values(rev=work.c.rev + 1).returning(work.c.rev)
 )
 _BY_ID = sa.select(*rows.MESSAGE_COLUMNS).where(M.id.in_(sa.bindparam("ids", expanding=True)))
+_CONFIRM = Prepared(
+    sa.update(message)
+    .where(M.id == sa.bindparam("of_id"), M.chat_id == sa.bindparam("of_chat"))
+    .values(state=State.CONFIRMED.value)
+    .returning(M.pos)
+)
 _LAST_CHANGE = (
     sa.select(sa.func.max(_R.rev))
     .where(_R.chat_id == _CHAT, _R.undone.is_(False))
@@ -297,11 +304,11 @@ def confirm(
     """The client has kept this candidate; where its text differs, ours stays as a variant."""
     if text is not None:
         show(conn, message_id, text, now_ms)
-    kept = sa.update(message).where(M.id == message_id).values(state=State.CONFIRMED.value)
-    conn.execute(kept)
-    found = find(conn, ref, [message_id])[message_id]
-    if coverage.reaches(conn, ref, found.pos):
-        coverage.refresh(conn, ref, [message_id], [found.pos], now_ms)
+    kept = _CONFIRM.one(conn, {"of_id": message_id, "of_chat": ref.id})
+    if kept is None:
+        raise MessageNotFound(f"the chat {ref.name!r} has no message {message_id}")
+    if coverage.reaches(conn, ref, kept[0]):
+        coverage.refresh(conn, ref, [message_id], [kept[0]], now_ms)
 
 
 def show(conn: sa.Connection, message_id: int, text: NewMessage, now_ms: int) -> None:

@@ -22,6 +22,7 @@ from sqlalchemy import BindParameter
 
 from previously.model import BIRTH_BITS, START, ChatRef, Message, SummaryStatus
 from previously.store import rows
+from previously.store.prepared import Prepared
 from previously.store.rows import ELIGIBLE, M, S
 from previously.store.schema import fold, hole, lane_state, link, llm_result, summary
 
@@ -110,7 +111,9 @@ _STALE = (
     .where(fold.c.chat_id == _CHAT, fold.c.tail_pos > sa.bindparam("changed_at"))
     .values(stale=True)
 )
-_REACH = sa.select(sa.func.max(lane_state.c.covered_to)).where(lane_state.c.chat_id == _CHAT)
+_REACH = Prepared(
+    sa.select(sa.func.max(lane_state.c.covered_to)).where(lane_state.c.chat_id == _CHAT)
+)
 _PAID = sa.select(llm_result.c.request_hash, llm_result.c.sources).where(
     llm_result.c.chat_id == _CHAT
 )
@@ -225,7 +228,8 @@ def _followers(conn: sa.Connection, ref: ChatRef, positions: Sequence[int]) -> s
 
 def reaches(conn: sa.Connection, ref: ChatRef, pos: int) -> bool:
     """Whether any lane has written about what stands at this position or after it."""
-    covered_to = conn.execute(_REACH, {"chat": ref.id}).scalar()
+    found = _REACH.one(conn, {"chat": ref.id})
+    covered_to = found[0] if found else None
     return covered_to is not None and pos <= covered_to
 
 

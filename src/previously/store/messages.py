@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -22,14 +23,20 @@ from previously.model import (
 )
 from previously.store import changes, coverage, rows
 from previously.store.positions import place
+from previously.store.prepared import Prepared
 from previously.store.rows import M
 from previously.store.schema import chat, message, presence, work
 from previously.text.wire import tokens_of
 
+INSERTED = (
+    "id", "chat_id", "pos", "role", "kind", "state", "name", "body", "hash", "tokens", "tool_calls",
+    "tool_call_id", "parts", "extra", "presence", "excluded", "pinned", "variant", "version",
+    "created_at",
+)  # fmt: skip
 STANDING_MAX = 16  # system messages at the very start that stay outside summarising
 
 _NOT_DELETED = sa.exists().where(chat.c.id == work.c.chat_id, chat.c.deleted_at.is_(None))
-_TAKE = (
+_TAKE = Prepared(
     sa.update(work)
     .where(work.c.chat_id == sa.bindparam("chat"), _NOT_DELETED)
     .values(
@@ -37,24 +44,46 @@ _TAKE = (
         next_n=work.c.next_n + sa.bindparam("count"),
         last_pos=work.c.last_pos + sa.bindparam("room"),
     )
-    .returning(work.c.next_n, work.c.last_pos)
+    .returning(work.c.next_n, work.c.last_pos, work.c.rev)
 )
-_INSERT = sa.insert(message)
-_RECORDING = sa.select(chat.c.recording).where(chat.c.id == sa.bindparam("chat"))
+_INSERT = Prepared(sa.insert(message), INSERTED)
+_RECORDING = Prepared(sa.select(chat.c.recording).where(chat.c.id == sa.bindparam("chat")))
+_LAST = Prepared(
+    sa.select(M.id, M.hash)
+    .where(M.chat_id == sa.bindparam("chat"), M.deleted_at.is_(None), M.kind == Kind.SPEECH.value)
+    .order_by(M.pos.desc())
+    .limit(1)
+)
 _OTHERS = sa.select(sa.func.count()).where(M.chat_id == sa.bindparam("chat"), M.pinned.is_(False))
+
+
+class Recorded(NamedTuple):
+    """A turn that only added to a chat."""
+
+    made: tuple[Message, ...]
+    rev: int  # of the chat, since; it is one more than before
+
+
+NOTHING = Recorded((), 0)
 
 
 def append(
     conn: sa.Connection, ref: ChatRef, new: Sequence[NewMessage], now_ms: int
 ) -> tuple[Message, ...]:
     """Record messages after all others; one revision, all or none."""
+    return _appended(conn, ref, new, now_ms)[0]
+
+
+def _appended(
+    conn: sa.Connection, ref: ChatRef, new: Sequence[NewMessage], now_ms: int
+) -> tuple[tuple[Message, ...], int]:
+    """What was recorded, and the chat's revision since."""
     count = len(new)
-    taken = conn.execute(
-        _TAKE, {"chat": ref.id, "count": count, "room": count * POS_GAP}
-    ).one_or_none()
+    taken = _TAKE.one(conn, {"chat": ref.id, "count": count, "room": count * POS_GAP})
     if taken is None:
         raise ChatNotFound(f"the chat {ref.name!r} is gone")
-    first_n, first_pos = taken.next_n - count, taken.last_pos - count * POS_GAP
+    next_n, last_pos, rev = taken
+    first_n, first_pos = next_n - count, last_pos - count * POS_GAP
     standing = first_n <= STANDING_MAX and new[0].role == "system" and _all_standing(conn, ref)
     made: list[Message] = []
     for i, said in enumerate(new):
@@ -78,8 +107,8 @@ def append(
                 created_at_ms=now_ms,
             )
         )
-    conn.execute(_INSERT, [_row(ref, m) for m in made])
-    return tuple(made)
+    _INSERT.many(conn, [_row(ref, m) for m in made])
+    return tuple(made), rev
 
 
 def presence_of(conn: sa.Connection, ref: ChatRef, present: frozenset[str] | None) -> int | None:
@@ -155,7 +184,7 @@ _PAGE = (
     .order_by(M.pos)
     .limit(sa.bindparam("limit"))
 )
-_NEWEST = (
+_NEWEST = Prepared(
     sa.select(*rows.MESSAGE_COLUMNS)
     .where(M.chat_id == sa.bindparam("chat"), M.deleted_at.is_(None), M.kind == Kind.SPEECH.value)
     .order_by(M.pos.desc())
@@ -170,37 +199,54 @@ def page(conn: sa.Connection, ref: ChatRef, after_pos: int, limit: int) -> tuple
 
 def newest(conn: sa.Connection, ref: ChatRef, limit: int) -> tuple[Message, ...]:
     """The newest messages, oldest of them first."""
-    found = rows.messages(conn.execute(_NEWEST, {"chat": ref.id, "limit": limit}))
+    found = rows.messages(_NEWEST.all(conn, {"chat": ref.id, "limit": limit}))
     return found[::-1]
 
 
-def record_turn(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int) -> None:
+def record_turn(
+    conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int
+) -> Recorded | None:
     """All of a turn or none of it; `StaleDraft` if the chat has moved since it was aligned.
 
     Nothing at all while recording is paused.
     """
-    if not conn.execute(_RECORDING, {"chat": ref.id}).scalar():
-        return
-    last = newest(conn, ref, 1)
-    seen = (last[0].id, last[0].hash) if last else (None, None)
-    if seen != (turn.after_id, turn.after_hash):
+    recording = _RECORDING.one(conn, {"chat": ref.id})
+    if recording is None or not recording[0]:
+        return None
+    if tuple(_LAST.one(conn, {"chat": ref.id}) or (None, None)) != (turn.after_id, turn.after_hash):
         raise StaleDraft("another turn was recorded meanwhile")
     _mend(conn, ref, turn, now_ms)
     for message_id, text in turn.confirms:
         changes.confirm(conn, ref, message_id, text, now_ms)
     if turn.reply is not None:
         _say_again(conn, ref, turn, turn.reply, now_ms)
-    if turn.confirms or turn.rerolls is not None:
-        changes.take_rev(conn, ref)
     new = list(turn.appends)
     if turn.reply is not None and turn.rerolls is None and turn.grows is None:
         new.append(replace(turn.reply, state=State.CANDIDATE))
-    answered = turn.rerolls
-    if new:
-        made = append(conn, ref, new, now_ms)
-        answered = made[-1].id if answered is None else answered
+    recorded = _added(conn, ref, turn, new, now_ms)
+    answered = (
+        turn.rerolls if turn.rerolls is not None or not recorded.made else recorded.made[-1].id
+    )
     if turn.others and answered is not None and turn.grows is None:
         changes.offer(conn, ref, answered, turn.others, now_ms)
+    return recorded if _only_adds(turn) else None
+
+
+def _added(
+    conn: sa.Connection, ref: ChatRef, turn: TurnRecord, new: Sequence[NewMessage], now_ms: int
+) -> Recorded:
+    """The new messages, under one revision with all else that the turn does."""
+    if new:
+        return Recorded(*_appended(conn, ref, new, now_ms))
+    if turn.confirms or turn.rerolls is not None:
+        return Recorded((), changes.take_rev(conn, ref))
+    return NOTHING
+
+
+def _only_adds(turn: TurnRecord) -> bool:
+    """Whether nothing that was stored before has other words or another place now."""
+    again = turn.rerolls is not None or turn.grows is not None
+    return not turn.mends and not again and all(text is None for _, text in turn.confirms)
 
 
 def _mend(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.sql.util import ClauseAdapter
@@ -28,8 +28,10 @@ from previously.model import (
     Summary,
     Uncovered,
 )
-from previously.store import rows
+from previously.store import messages, rows
 from previously.store.intents import open_intents, rebuilds
+from previously.store.prepared import Prepared
+from previously.store.recent import Recent
 from previously.store.rows import ELIGIBLE, IS_READY, M, S
 from previously.store.schema import (
     chat,
@@ -53,12 +55,25 @@ OPENED_MAX = 8  # summaries of summaries that a tail may reach into
 KnownFold = tuple[Fold, tuple[Message | Summary, ...]]  # a fold and what it shows
 
 
-class Known(NamedTuple):
-    """What was read before."""
+class _Head(NamedTuple):
+    """What one row has to say of a chat: its columns are those of `_HEAD`."""
 
-    fold: KnownFold | None = None
-    newest: tuple[Message, ...] = ()  # messages of this very moment, oldest first
-    whole: bool = False  # there are no others
+    lane: str
+    recalculating: bool
+    rev: int
+    version: int | None
+    tail_pos: int
+    from_pos: int
+    room_tokens: int
+    shown: str
+    reason: str
+    stale: bool | None
+    covered_to: int | None
+    revision: int | None
+    body: str | None
+    shared_revision: int | None
+    shared_body: str | None
+    recording: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +98,7 @@ class Read:
 
 
 _SHARED = setting.alias("shared")
-_HEAD = (
+_HEAD = Prepared(
     sa.select(
         chat.c.lane,
         chat.c.recalculating,
@@ -134,7 +149,7 @@ _HEAD = (
     )
     .where(chat.c.id == sa.bindparam("chat"), chat.c.deleted_at.is_(None))
 )
-_TAIL = (
+_TAIL = Prepared(
     sa.select(*rows.MESSAGE_COLUMNS)
     .where(
         M.chat_id == sa.bindparam("chat"),
@@ -152,7 +167,7 @@ def read(
     conn: sa.Connection,
     ref: ChatRef,
     fold_key: FoldKey,
-    known: Known,
+    known: KnownFold | None,
     *,
     wide: bool,
     tail_max: int,
@@ -165,38 +180,84 @@ def read(
     A wide look also has what stands before the tail, as far as it may be loaded: a fold that moves
     may have to move back.
     """
-    head = conn.execute(
-        _HEAD,
-        {
-            "chat": ref.id,
-            "audience": fold_key.audience,
-            "budget": fold_key.budget_tokens,
-            "scope_id": str(ref.id),
-        },
-    ).one_or_none()
-    if head is None:
-        raise ChatNotFound(f"the chat {ref.name!r} is gone")
-    if known.fold is not None and known.fold[0].version == head.version and not head.stale:
-        found, shown = known.fold  # what a fold shows is read once per fold, not once per turn
-    else:
-        found = _fold(ref, fold_key, head)
-        shown = resolve(conn, ref, found.items)
-    covered_to = START if head.covered_to is None else head.covered_to
-    from_pos = START if wide else found.tail_pos
-    tail = _tail_among(known, from_pos, tail_max)
-    if tail is None:
-        limits = {"from_pos": from_pos, "limit": tail_max + 1}
-        tail = rows.messages(conn.execute(_TAIL, {"chat": ref.id, **limits}))
-    backlog = _backlog(conn, ref, head.lane, covered_to, covers_max) if wide else None
+    head = _head(conn, ref, fold_key)
+    found, shown = _folded(conn, ref, fold_key, head, known)
+    tail = _tail(conn, ref, START if wide else found.tail_pos, tail_max)
+    backlog = _backlog(conn, ref, head.lane, _covered_to(head), covers_max) if wide else None
     if backlog is not None and tail:
         children = _children(conn, backlog.covers, tail[:tail_max][-1].pos)
         backlog = replace(backlog, children=children)
+    presences = _presences(conn, ref) if fold_key.audience.startswith("[") else {}
+    made = _read(head, found, shown, tail, tail_max)
+    return replace(made, presences=presences, backlog=backlog) if presences or wide else made
+
+
+def glance(
+    conn: sa.Connection,
+    ref: ChatRef,
+    fold_key: FoldKey,
+    known: KnownFold | None,
+    recent: Recent | None,
+    limits: tuple[int, int],
+) -> tuple[Read, Recent]:
+    """A narrow look and the newest messages of the same moment, each row read once.
+
+    `limits` say how many of them at most, and how long a tail.
+    """
+    newest_max, tail_max = limits
+    head = _head(conn, ref, fold_key)
+    newest = None if recent is None else recent.newest(head.rev, newest_max)
+    if newest is None:
+        found = messages.newest(conn, ref, newest_max)
+        newest = Recent(head.rev, found, whole=len(found) < newest_max)
+    fold_, shown = _folded(conn, ref, fold_key, head, known)
+    tail = _tail_among(newest, fold_.tail_pos, tail_max)
+    if tail is None:
+        tail = _tail(conn, ref, fold_.tail_pos, tail_max)
+    return _read(head, fold_, shown, tail, tail_max), newest
+
+
+def _head(conn: sa.Connection, ref: ChatRef, fold_key: FoldKey) -> _Head:
+    values = {"audience": fold_key.audience, "budget": fold_key.budget_tokens}
+    found = _HEAD.one(conn, {"chat": ref.id, "scope_id": str(ref.id), **values})
+    if found is None:
+        raise ChatNotFound(f"the chat {ref.name!r} is gone")
+    return _Head(*found)
+
+
+def _covered_to(head: _Head) -> int:
+    return START if head.covered_to is None else head.covered_to
+
+
+def _folded(
+    conn: sa.Connection, ref: ChatRef, fold_key: FoldKey, head: _Head, known: KnownFold | None
+) -> KnownFold:
+    """What a fold shows is read once per fold, not once per turn."""
+    if known is not None and known[0].version == head.version and not head.stale:
+        return known
+    found = _fold(ref, fold_key, head)
+    return found, resolve(conn, ref, found.items)
+
+
+def _tail(conn: sa.Connection, ref: ChatRef, from_pos: int, tail_max: int) -> tuple[Message, ...]:
+    """Newest first, and one more than may be shown if there is one."""
+    limits = {"from_pos": from_pos, "limit": tail_max + 1}
+    return rows.messages(_TAIL.all(conn, {"chat": ref.id, **limits}))
+
+
+def _read(
+    head: _Head,
+    found: Fold,
+    shown: tuple[Message | Summary, ...],
+    tail: tuple[Message, ...],
+    tail_max: int,
+) -> Read:
     return Read(
         lane=head.lane,
         recalculating=head.recalculating,
         rev=head.rev,
         fold=found,
-        covered_to=covered_to,
+        covered_to=_covered_to(head),
         settings_revision=head.revision or 0,
         settings_body=head.body or "{}",
         shared_revision=head.shared_revision or 0,
@@ -205,21 +266,21 @@ def read(
         tail=tail[:tail_max][::-1],
         tail_cut=len(tail) > tail_max,
         shown=shown,
-        presences=_presences(conn, ref) if fold_key.audience.startswith("[") else {},
-        backlog=backlog,
+        presences={},
+        backlog=None,
     )
 
 
-def _tail_among(known: Known, from_pos: int, tail_max: int) -> tuple[Message, ...] | None:
+def _tail_among(recent: Recent, from_pos: int, tail_max: int) -> tuple[Message, ...] | None:
     """The tail, newest first, if the messages that were read reach back to where it starts."""
-    newest = known.newest
-    reach = known.whole or (newest and newest[0].pos <= from_pos)
+    newest = recent.messages
+    reach = recent.whole or (newest and newest[0].pos <= from_pos)
     if not reach or len(newest) > tail_max:
         return None
-    return tuple(m for m in reversed(newest) if m.pos >= from_pos and m.hidden_by not in HIDING)
+    return tuple([m for m in reversed(newest) if m.pos >= from_pos and m.hidden_by not in HIDING])
 
 
-def _fold(ref: ChatRef, fold_key: FoldKey, head: Any) -> Fold:
+def _fold(ref: ChatRef, fold_key: FoldKey, head: _Head) -> Fold:
     if head.version is None:
         return Fold(fold_key)
     items = tuple(Item.parse(ref.id, word) for word in head.shown.split())
@@ -231,7 +292,7 @@ def _fold(ref: ChatRef, fold_key: FoldKey, head: Any) -> Fold:
         items=items,
         room_tokens=head.room_tokens,
         reason=head.reason,
-        stale=head.stale,
+        stale=bool(head.stale),
     )
 
 
@@ -255,10 +316,8 @@ def resolve(
         )
         by_item.update({Item.of(s): s for s in rows.summaries(conn.execute(query))})
     if message_ids:
-        messages = sa.select(*rows.MESSAGE_COLUMNS).where(
-            M.chat_id == ref.id, M.id.in_(message_ids)
-        )
-        by_item.update({Item.of(m): m for m in rows.messages(conn.execute(messages)) if m.shown})
+        said = sa.select(*rows.MESSAGE_COLUMNS).where(M.chat_id == ref.id, M.id.in_(message_ids))
+        by_item.update({Item.of(m): m for m in rows.messages(conn.execute(said)) if m.shown})
     return tuple(by_item[i] for i in items if i in by_item)
 
 

@@ -76,8 +76,9 @@ from previously.store import (
     work,
 )
 from previously.store.limits import give_back, take
+from previously.store.recent import Recents
 from previously.store.schema import chat, installation, lane_state, summary
-from previously.store.snapshots import Known, KnownFold, Read
+from previously.store.snapshots import KnownFold, Read
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -105,6 +106,7 @@ class SqlStore:
         self._folds: OrderedDict[
             tuple[int, FoldKey], tuple[Fold, tuple[Message | Summary, ...]]
         ] = OrderedDict()
+        self._recent = Recents()
         self._secret: bytes | None = None
 
     @property
@@ -237,7 +239,10 @@ class SqlStore:
         return await self._change(ref, saves.rollback, to_id, self._clock_ms())
 
     async def record_turn(self, ref: ChatRef, turn: TurnRecord) -> None:
-        await self._change(ref, messages.record_turn, turn, self._clock_ms())
+        recorded = await self._change(ref, messages.record_turn, turn, self._clock_ms())
+        if recorded is not None:
+            kept = {message_id for message_id, _ in turn.confirms}
+            self._recent.recorded(ref, recorded.rev, kept, recorded.made)
 
     async def keep_sent(self, sent: Sequence[Sent]) -> None:
         """Replace what is known of these chats; several in one transaction."""
@@ -298,7 +303,7 @@ class SqlStore:
             snapshots.read,
             ref,
             fold_key,
-            Known(self._folds.get((ref.id, fold_key))),
+            self._folds.get((ref.id, fold_key)),
             wide=wide,
             tail_max=tail_max,
             covers_max=covers_max,
@@ -309,16 +314,12 @@ class SqlStore:
         self, ref: ChatRef, fold_key: FoldKey, newest_max: int
     ) -> tuple[Snapshot, tuple[Message, ...]]:
         """A narrow snapshot and the newest messages of the same moment, each row read once."""
-        fold = self._folds.get((ref.id, fold_key))
-        limits = {"tail_max": TAIL_LOADED_MAX, "covers_max": COVERS_LOADED_MAX}
-
-        def look(conn: sa.Connection) -> tuple[Read, tuple[Message, ...]]:
-            newest = messages.newest(conn, ref, newest_max)
-            known = Known(fold, newest, len(newest) < newest_max)
-            return snapshots.read(conn, ref, fold_key, known, wide=False, **limits), newest
-
-        read, newest = await self._db.read(look)
-        return self._snapshot(ref, fold_key, read), newest
+        fold, recent = self._folds.get((ref.id, fold_key)), self._recent.get(ref)
+        limits = newest_max, TAIL_LOADED_MAX
+        look = snapshots.glance, ref, fold_key, fold, recent, limits
+        read, newest = await self._db.read(*look)
+        self._recent.seen(ref, newest)
+        return self._snapshot(ref, fold_key, read), newest.messages
 
     def _snapshot(self, ref: ChatRef, fold_key: FoldKey, read: Read) -> Snapshot:
         self._remember((ref.id, fold_key), (read.fold, read.shown))
