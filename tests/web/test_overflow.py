@@ -13,8 +13,8 @@ from openai import BadRequestError
 from previously.llm.overflow import Overflow
 from previously.llm.profile import Profile
 from previously.service import OWNER
-from previously.testing import FakeUpstream, ScriptedLlm, refusal
-from previously.web import waiting
+from previously.testing import Failure, FakeUpstream, ScriptedLlm, refusal
+from previously.web import opening, waiting
 from previously.web.ceiling import Ceilings
 from previously.web.overflow import halvings
 from previously.web.routing import Target
@@ -316,3 +316,90 @@ async def test_two_upstreams_have_windows_of_their_own() -> None:
         ceilings = Ceilings(lambda: 0.0)
         ceilings.refused(target(), Overflow(2_048, None), 10)
         assert ceilings.of(Target(Upstream(other.url), "m"), {}) is None
+
+
+def as_event(failure: Failure) -> bytes:
+    return b"data: " + failure.body + b"\n\n"
+
+
+SILENT = (
+    b': thinking\n\ndata: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+)
+
+
+def streamed(*events: bytes) -> Failure:
+    """A stream that says what it says under a good status."""
+    return Failure(200, b"".join(events), {"content-type": "text/event-stream"})
+
+
+@pytest.mark.parametrize("before", [b"", SILENT], ids=["at once", "after a role"])
+async def test_an_overflow_that_a_stream_begins_with_goes_through_the_chain(
+    tmp_path: Path, before: bytes
+) -> None:
+    async with opened(tmp_path, settings=ROOMY) as door:
+        talk = await grown(door)
+        tries = len(door.upstream.requests)
+
+        def answer(body: dict[str, Any]) -> Any:
+            long = len(body["messages"]) > 12
+            return streamed(before, as_event(TOO_LONG)) if long else "It fits."
+
+        door.upstream.answer = answer
+        assert await say_streaming(door.client(), talk, "Does it fit?") == "It fits."
+        assert len(door.upstream.requests) - tries > 1
+        assert await door.lines() == [(m["role"], m["content"]) for m in talk]
+
+
+async def test_an_overflow_that_no_try_can_mend_reaches_a_stream_as_a_clear_error(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, settings=ROOMY) as door:
+        talk = await grown(door)
+        door.upstream.answer = lambda _: streamed(as_event(TOO_LONG))
+        with pytest.raises(BadRequestError, match="does not fit"):
+            await say_streaming(door.client(), talk, "Does it fit?")
+
+
+async def test_an_error_after_the_first_words_passes_and_the_words_are_kept(
+    tmp_path: Path,
+) -> None:
+    said = b'data: {"choices":[{"index":0,"delta":{"content":"It is"}}]}\n\n'
+    async with opened(tmp_path, settings=ROOMY) as door:
+        talk = await grown(door, turns=2)
+        whole = streamed(SILENT, said, as_event(TOO_LONG))
+        door.upstream.answer = lambda _: whole
+        tries = len(door.upstream.requests)
+        body = {"model": "m", "messages": [*talk, {"role": "user", "content": "So?"}]}
+        async with door.http.post(door.url(), json={**body, "stream": True}) as answer:
+            assert (answer.status, await answer.read()) == (200, whole.body)
+        assert len(door.upstream.requests) - tries == 1
+        assert (await door.lines())[-2:] == [("user", "So?"), ("assistant", "It is")]
+
+
+async def test_another_error_in_a_stream_is_passed_on_and_nothing_is_kept(tmp_path: Path) -> None:
+    busy = refusal(429, "rate_limit_exceeded", "Rate limit reached: 10000 tokens per min.")
+    async with opened(tmp_path, settings=ROOMY) as door:
+        talk = await grown(door, turns=2)
+        door.upstream.answer = lambda _: streamed(as_event(busy))
+        tries = len(door.upstream.requests)
+        body = {"model": "m", "messages": [*talk, {"role": "user", "content": "So?"}]}
+        async with door.http.post(door.url(), json={**body, "stream": True}) as answer:
+            assert await answer.read() == as_event(busy)
+        assert len(door.upstream.requests) - tries == 1
+        assert len(await door.lines()) == len(talk)
+
+
+async def test_a_stream_that_takes_its_time_is_passed_on_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "OPENING_S", 0.05)
+    async with opened(tmp_path) as door:
+        door.upstream.piece_delay_s = 0.1
+        body = {"model": "m", "messages": [{"role": "user", "content": "So?"}], "stream": True}
+        async with door.http.post(door.url(), json=body) as answer:
+            first = await answer.content.readany()
+            assert b'"role"' in first
+            assert b'"content": "I' not in first
+            whole = first + await answer.read()
+        assert whole.endswith(b"data: [DONE]\n\n")
+        assert (await door.lines())[-1][1] == "I have read 1 messages."

@@ -12,15 +12,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import aiohttp
-
 from previously.assembler import NO_SUMMARY_YET
 from previously.errors import PreviouslyError
-from previously.llm.overflow import Overflow, overflow
+from previously.llm.overflow import Overflow
 from previously.model import ChatRef, Trace, total_tokens
 from previously.service import Service
 from previously.settings import BUDGET_MIN
 from previously.text.pairs import paired
+from previously.web.opening import Opened
 from previously.web.outgoing import Outgoing, Room
 
 log = logging.getLogger(__name__)
@@ -28,7 +27,6 @@ log = logging.getLogger(__name__)
 COMPACTIONS_MAX = 2
 COMPACT_DEADLINE_S = 20.0  # for both together: a client waits
 SHRINK = 0.6  # of a prompt that was too long, where nobody says how long it may be
-BODY_BYTES_MAX = 1024 * 1024  # of a refusal that is looked at
 
 _HISTORY = frozenset({"tail", "raw"})
 
@@ -40,20 +38,12 @@ class Refusal:
     """Why a prompt has to be smaller: the upstream said so, or its window does."""
 
     said: Overflow
-    answer: aiohttp.ClientResponse | None = None  # None: it was foreseen, and never sent
+    answer: Opened | None = None  # None: it was foreseen, and never sent
 
 
-async def refusal_in(answer: aiohttp.ClientResponse) -> Refusal | None:
-    """The overflow that an answer speaks of; a stream is never looked into."""
-    if answer.status == 200 and answer.content_type != "application/json":
-        return None
-    if answer.status < 400 and answer.status != 200:
-        return None
-    body = await answer.read()
-    if answer.status == 200 and b'"error"' not in body[:BODY_BYTES_MAX]:
-        return None
-    said = overflow(answer.status, body[:BODY_BYTES_MAX])
-    return None if said is None else Refusal(said, answer)
+def refusal_in(opened: Opened) -> Refusal | None:
+    """The overflow that an answer speaks of."""
+    return None if opened.overflow is None else Refusal(opened.overflow, opened)
 
 
 def foreseen(outgoing: Outgoing, ceiling: int | None) -> Refusal | None:

@@ -29,6 +29,7 @@ from previously.web.finding import Finder
 from previously.web.guard import refusal
 from previously.web.identity import named, recording_is_off
 from previously.web.managed import Managed
+from previously.web.opening import STREAM, Opened, opened
 from previously.web.outgoing import Outgoing, Raw, Room
 from previously.web.overflow import Refusal, foreseen, refusal_in, smaller
 from previously.web.relay import Passage, Relay
@@ -108,8 +109,9 @@ class Proxy:
         try:
             refused = foreseen(outgoing, ceiling)
             if refused is None or not await self._retries(outgoing):
-                answer = await self._send(exchange, outgoing)
-                refused = None if outgoing.turn is None else await refusal_in(answer)
+                sent = await self._send(exchange, outgoing)
+                answer = Opened(sent) if outgoing.turn is None else await opened(sent)
+                refused = refusal_in(answer)
                 if refused is None or not await self._retries(outgoing):
                     return await self._answer(exchange, outgoing, answer)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -177,10 +179,10 @@ class Proxy:
             if refused.answer is None and (less.prompt_tokens or 0) > (ceiling() or 0):
                 continue  # this one would not fit either
             try:
-                answer = await self._send(exchange, less)
+                answer = await opened(await self._send(exchange, less))
             except (aiohttp.ClientError, TimeoutError) as error:
                 return _failed(error)
-            again = await refusal_in(answer)
+            again = refusal_in(answer)
             if again is None:
                 self._ceilings.accepted(target, less.prompt_tokens or 0)
                 return await self._answer(exchange, less, answer)
@@ -200,10 +202,9 @@ class Proxy:
         nothing: Outgoing | None = None
         return await self._safely(anext(tries, None), nothing, overflow.COMPACT_DEADLINE_S)
 
-    async def _answer(
-        self, exchange: Exchange, outgoing: Outgoing, answer: aiohttp.ClientResponse
-    ) -> Response:
+    async def _answer(self, exchange: Exchange, outgoing: Outgoing, given: Opened) -> Response:
         """The upstream's answer as it came; kept only if it is one and can be read."""
+        answer = given.answer
         headers = [*returned(answer), *outgoing.headers(exchange.name)]
         encoding = answer.headers.get("content-encoding", "")
         decode = None if is_plain(encoding) else decoder(encoding)
@@ -216,9 +217,9 @@ class Proxy:
             if keeps and replies:
                 await self._record(exchange, outgoing, replies)
 
-        if answer.content_type == "text/event-stream":
+        if answer.content_type == STREAM:
             choices = choices_asked(exchange.fields)
-            relay = Relay(answer, headers, record, decode, choices=choices)
+            relay = Relay(answer, headers, record, decode, choices=choices, begun=given.begun)
             return relay if readable else Passage(answer, headers)
         try:
             body = await answer.read()

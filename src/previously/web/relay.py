@@ -25,11 +25,14 @@ Record = Callable[[tuple[NewMessage, ...]], Awaitable[None]]  # the choices of a
 class Passage(Response):
     """An answer that nobody listens to."""
 
-    def __init__(self, upstream: aiohttp.ClientResponse, headers: list[Header]) -> None:
+    def __init__(
+        self, upstream: aiohttp.ClientResponse, headers: list[Header], begun: bytes = b""
+    ) -> None:
         self.status_code = upstream.status
         self.raw_headers = headers
         self.background = None
         self._upstream = upstream
+        self._begun = begun  # what was read of it already
         self._client_left = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,6 +60,8 @@ class Passage(Response):
     async def _relay(self, send: Send) -> bool:
         """Whether the stream came to its own end."""
         try:
+            if self._begun:
+                await self._pass(send, self._begun)
             async for chunk in self._upstream.content.iter_any():
                 await self._pass(send, chunk)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -86,8 +91,9 @@ class Relay(Passage):
         decode: Decode | None = None,
         *,
         choices: int = 1,
+        begun: bytes = b"",
     ) -> None:
-        super().__init__(upstream, headers)
+        super().__init__(upstream, headers, begun)
         self._record = record
         self._decode = decode
         self._tap = Tap(holds=decode is None, choices=choices)
