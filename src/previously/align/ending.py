@@ -145,8 +145,11 @@ def _version(scene: Scene, news: Sequence[int], gone: Sequence[Message]) -> tupl
 
 
 def _may_be_echo(scene: Scene, news: Sequence[int], gone: Sequence[Message]) -> bool:
-    """The last reply, in whatever words, if the user speaks after it."""
+    """The last reply, in whatever words, if the user speaks after it; not what was seen before
+    somewhere else, which may be an instruction that has come to stand there."""
     said = [scene.pieces[i].said for i in news[:2]]
+    if scene.is_doubtful(news[0]):
+        return False
     if len(gone) > 1 or len(said) < 2 or said[1].role == "assistant":
         return False
     same_calls = normal.call_ids(gone[0].tool_calls) == normal.call_ids(said[0].tool_calls)

@@ -101,7 +101,8 @@ class Scene:
             return False  # of two that say the same nobody knows which one was seen
         if not self._is_anchored(i, old, spot):
             return old.after == START or old.after in self._said_at
-        passed = (self.habit.spots.get(self.mark(k)) for k in self.spots if k < i)
+        single = (self.mark(k) for k in self.spots if k < i and self._spot_marks[self.mark(k)] == 1)
+        passed = map(self.habit.spots.get, single)
         if any(o and o.request == old.request and o.order > old.order for o in passed):
             return True
         return old.later == spot.later and self._went_on
