@@ -8,6 +8,7 @@ PreviouslyError
 │   ├── SummaryNotFound
 │   ├── TaskNotFound
 │   ├── ProfileNotFound
+│   ├── AskFirst           it would cost more than the month has left; ask whether it should
 │   ├── Conflict           it was changed meanwhile; look again before you overwrite
 │   ├── StoreLocked        another process has the database open for writing
 │   ├── SchemaTooNew       the database was written by a newer version
@@ -63,6 +64,10 @@ class TaskNotFound(UserError):
 
 class ProfileNotFound(UserError):
     """No profile of this owner has this name."""
+
+
+class AskFirst(UserError):
+    """It would cost more than the month has left; whoever wants it anyway says so."""
 
 
 class Conflict(UserError):

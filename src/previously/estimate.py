@@ -72,6 +72,7 @@ class Estimate:
     cost_usd: float | None = 0.0  # None: nobody knows the price
     seconds: float = 0.0
     measured: bool = False  # the time comes from this chat's own summaries
+    budget_left_usd: float | None = None  # of this month; None: no limit can hold
 
 
 async def estimate(store: Store, ref: ChatRef, quoted: Quote) -> Estimate:

@@ -122,24 +122,29 @@ class Chat:
         """Take out everything after a message; how many messages those were."""
         return len(await self._service.rollback(self._ref, _id(to)))
 
-    async def run(self) -> None:
-        """Summarise every closed turn but the last now, whatever the thresholds say."""
-        await self._service.run_now(self._ref)
+    async def run(self, *, beyond_budget: bool = False) -> None:
+        """Summarise every closed turn but the last now, whatever the thresholds say.
 
-    async def archive(self) -> None:
+        Raises `AskFirst` if that costs more than the month has left, as all work that is asked
+        for by hand does, unless `beyond_budget` says that it is wanted anyway.
+        """
+        await self._service.run_now(self._ref, beyond_budget=beyond_budget)
+
+    async def archive(self, *, beyond_budget: bool = False) -> None:
         """Make the small summaries before the tail into a volume now, few as they are."""
-        await self._service.archive(self._ref)
+        await self._service.archive(self._ref, beyond_budget=beyond_budget)
 
-    async def rebuild(self, *, start: Message | None = None) -> None:
+    async def rebuild(self, *, start: Message | None = None, beyond_budget: bool = False) -> None:
         """Write summaries anew, from a message on; each old one stands until its successor does."""
-        await self._service.rebuild(self._ref, START if start is None else start.pos)
+        first = START if start is None else start.pos
+        await self._service.rebuild(self._ref, first, beyond_budget=beyond_budget)
 
-    async def backfill(self, *, dry_run: bool = False) -> Estimate:
+    async def backfill(self, *, dry_run: bool = False, beyond_budget: bool = False) -> Estimate:
         """Summarise all that has piled up, such as an import; says what that is expected to take.
 
         It goes on in the background until nothing is due. With `dry_run` nothing is begun.
         """
-        return await self._service.backfill(self._ref, dry_run=dry_run)
+        return await self._service.backfill(self._ref, dry_run=dry_run, beyond_budget=beyond_budget)
 
     async def pause_backfill(self) -> bool:
         """Let what has piled up wait for the next `backfill`; whether one was under way."""

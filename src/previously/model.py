@@ -362,6 +362,7 @@ class Intent:
     kind: str  # run: all that is closed, now; rebuild: write anew; backfill: all that piled up
     from_pos: int = START
     before_id: int = 0  # summaries born before this are the ones to write anew
+    beyond_budget: bool = False  # whoever asked was told what it costs and wants it anyway
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,12 @@ def piled_up(snapshot: Snapshot) -> bool:
     return snapshot.backlog.uncovered_count > BACKLOG_MAX and not asked
 
 
+def beyond_budget(snapshot: Snapshot) -> bool:
+    """Whether somebody asked for this chat's work who was told what it costs."""
+    assert snapshot.backlog is not None
+    return any(wish.beyond_budget for wish in snapshot.backlog.intents)
+
+
 def is_held(task: Task) -> bool:
     """Whether a task is of the kind that waits where too much has piled up: a first summary."""
     return bool(task.sources) and task.replaces is None

@@ -30,6 +30,7 @@ from previously.planner import (
     TAIL_LOOKED_AT,
     Plan,
     advance,
+    beyond_budget,
     forgotten,
     fulfilled,
     piled_up,
@@ -57,7 +58,9 @@ PLANNING = FoldKey("(planning)")
 class Engines(Protocol):
     """Who summarises what."""
 
-    async def engine_for(self, ref: ChatRef, lane: str, settings: Settings) -> Engine: ...
+    async def engine_for(
+        self, ref: ChatRef, lane: str, settings: Settings, *, beyond_budget: bool
+    ) -> Engine: ...
 
     async def cost(self, ref: ChatRef, settings: Settings) -> bool:
         """Whether an answer costs anything."""
@@ -276,16 +279,18 @@ class Runner:
         refused draft and never a wrong one.
         """
         while decided.ready:
-            made = await self._attempt(lease, snapshot.settings, decided.ready[0])
+            made = await self._attempt(lease, snapshot, decided.ready[0])
             if made is None:
                 return
             snapshot = advance(snapshot, made)
             decided = await self._plan(snapshot, rest_ms)
 
-    async def _attempt(self, lease: Lease, settings: Settings, task: Task) -> Summary | None:
+    async def _attempt(self, lease: Lease, snapshot: Snapshot, task: Task) -> Summary | None:
         """The summary, or None if there is a reason to look again."""
         try:
-            engine = await self._engines.engine_for(lease.ref, task.lane, settings)
+            engine = await self._engines.engine_for(
+                lease.ref, task.lane, snapshot.settings, beyond_budget=beyond_budget(snapshot)
+            )
             draft = await engine.run(task)
             if isinstance(draft, Verdict):
                 await self._note(lease, draft)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import aiohttp
@@ -77,6 +78,15 @@ async def _profile(store: Store, owner: str, name: str) -> Profile | None:
     return None if found is None else from_mapping(found[0])
 
 
+class _Job(NamedTuple):
+    """For whom an engine works, and what it may spend."""
+
+    ref: ChatRef
+    lane: str
+    settings: Settings
+    limit_micros: int | None  # of the month; None: whoever asked wants it at any price
+
+
 class Summarisers:
     """Engines for whoever works off tasks."""
 
@@ -95,9 +105,12 @@ class Summarisers:
         self._given = given  # a program's own model goes before any profile
         self._session: aiohttp.ClientSession | None = None
 
-    async def engine_for(self, ref: ChatRef, lane: str, settings: Settings) -> Engine:
+    async def engine_for(
+        self, ref: ChatRef, lane: str, settings: Settings, *, beyond_budget: bool = False
+    ) -> Engine:
         """The engine for one lane of one chat, as its settings are now."""
-        llm = await self._llm(ref, lane, settings)
+        limit = None if beyond_budget else int(settings.monthly_budget_usd * MICROS)
+        llm = await self._llm(_Job(ref, lane, settings, limit))
         return Engine(llm, self._store, self._secret, clock_ms=self._clock_ms)
 
     async def cost(self, ref: ChatRef, settings: Settings) -> bool:
@@ -112,39 +125,34 @@ class Summarisers:
         if self._session is not None:
             await self._session.close()
 
-    async def _llm(self, ref: ChatRef, lane: str, settings: Settings) -> Llm:
+    async def _llm(self, job: _Job) -> Llm:
         if self._given is not None:
-            return self._metered(self._given, ref, lane, settings, Terms())
-        chosen, main = await _chosen(self._store, ref.owner, settings)
+            return self._metered(self._given, job, Terms())
+        settings = job.settings
+        chosen, main = await _chosen(self._store, job.ref.owner, settings)
         if chosen is None:
             return Extractive()
-        llm = self._of_profile(chosen, ref, lane, settings)
+        llm = self._of_profile(chosen, job)
         if main is None or main == chosen or not settings.fallback_to_main:
             return llm
-        return StoodInFor(llm, self._of_profile(main, ref, lane, settings))
+        return StoodInFor(llm, self._of_profile(main, job))
 
-    def _of_profile(self, profile: Profile, ref: ChatRef, lane: str, settings: Settings) -> Llm:
+    def _of_profile(self, profile: Profile, job: _Job) -> Llm:
         if self._session is None:
             self._session = new_session()
         llm = adapter(profile, self._session, resolve(profile.secret, self._environment))
-        if settings.max_latency_ms:
-            llm = Hasty(llm, settings.max_latency_ms)
+        if job.settings.max_latency_ms:
+            llm = Hasty(llm, job.settings.max_latency_ms)
         if profile.limits:
             llm = Limited(llm, profile.limits, self._store)
-        if not llm.costs:
-            return llm
-        terms = Terms(
-            price_of(profile),
-            profile.output_tokens,
-            int(settings.monthly_budget_usd * MICROS),
-        )
-        return self._metered(llm, ref, lane, settings, terms)
+        terms = Terms(price_of(profile), profile.output_tokens, job.limit_micros)
+        return self._metered(llm, job, terms)
 
-    def _metered(self, llm: Llm, ref: ChatRef, lane: str, settings: Settings, terms: Terms) -> Llm:
+    def _metered(self, llm: Llm, job: _Job, terms: Terms) -> Llm:
         if not llm.costs:
             return llm
-        month = month_of(self._clock_ms(), settings.time_zone)
-        purpose = Purpose(ref.owner, month, llm.name, ref.id, lane)
+        month = month_of(self._clock_ms(), job.settings.time_zone)
+        purpose = Purpose(job.ref.owner, month, llm.name, job.ref.id, job.lane)
         return Metered(llm, terms, _Entries(self._store, purpose))
 
 

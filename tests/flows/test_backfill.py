@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from previously import Memory, app, service
+from previously import Memory, app
 from previously.errors import BadInput, ChatNotFound
 from previously.model import BACKLOG_MAX
+from previously.service import changes, chats
 from previously.store import audit
 from previously.testing import ScriptedLlm
 from tests.cli.test_commands import environment, run
@@ -82,10 +83,10 @@ async def test_an_import_never_adds_to_a_chat_that_is_there(open_memory: Opener)
 
 async def test_an_import_has_limits(open_memory: Opener, monkeypatch: pytest.MonkeyPatch):
     async with open_memory() as memory:
-        monkeypatch.setattr(service, "IMPORT_MESSAGES_MAX", 600)
+        monkeypatch.setattr(chats, "IMPORT_MESSAGES_MAX", 600)
         with pytest.raises(BadInput, match="at most 600 messages"):
             await memory.import_messages("log", talk(601))
-        monkeypatch.setattr(service, "BODY_CHARS_MAX", 100)
+        monkeypatch.setattr(changes, "BODY_CHARS_MAX", 100)
         with pytest.raises(BadInput, match="at most 100 characters"):
             await memory.import_messages("log", talk(1))
         assert await memory._house.store.unfinished() == 0
@@ -397,6 +398,12 @@ def test_the_command_says_what_cannot_be_done_and_goes_on_the_next_time(tmp_path
     run("profile", "add", "main", *url, "--price", "1,10", *data)
     broke = run("backfill", "log", "--yes", *data, PREVIOUSLY_MONTHLY_BUDGET_USD="0")
     assert broke.returncode == 1
-    assert "Not done: OverBudget" in broke.stdout
+    assert "--beyond-budget" in broke.stderr
+    assert run("backfill", "log", "--pause", *data).stdout.startswith("There was none")
+    run("profile", "add", "main", *url, "--price", "1,10", "--secret", "env:NOT_THERE", *data)
+    anyway = ("--yes", "--beyond-budget")
+    begun = run("backfill", "log", *anyway, *data, PREVIOUSLY_MONTHLY_BUDGET_USD="0")
+    assert begun.returncode == 1
+    assert "Not done: NotConfigured" in begun.stdout, "the key is missing, not the money"
     assert run("backfill", "log", "--pause", *data).stdout.startswith("Paused")
     assert run("backfill", "log", "--pause", *data).stdout.startswith("There was none")

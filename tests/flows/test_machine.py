@@ -108,7 +108,9 @@ class Only:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def engine_for(self, ref: ChatRef, lane: str, settings: Settings) -> Engine:
+    async def engine_for(
+        self, ref: ChatRef, lane: str, settings: Settings, *, beyond_budget: bool
+    ) -> Engine:
         return self._engine
 
     async def cost(self, ref: ChatRef, settings: Settings) -> bool:

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from previously import app
+from previously.errors import AskFirst
 from previously.memory import Chat, Memory
 from previously.service import OWNER
 from previously.store.schema import metadata
@@ -171,12 +172,51 @@ async def test_over_budget_work_waits_says_why_and_goes_on_next_month(
         clock.now_ms += 31 * DAY_MS
     async with house(where, clock=clock, monthly_budget_usd=0.008) as made:
         chat = await Memory(made).chat("demo")
-        for task in await chat.tasks():
-            if task.attempt:
-                await chat.retry(task.id)
+        if not made.store.exclusive:  # a shared database has its own clock: no minute has passed
+            for task in await chat.tasks():
+                if task.attempt:
+                    await chat.retry(task.id)
         await chat.settle()
         assert len(upstream.requests) == 2
         assert [s.heading for s in await made.store.usage(OWNER, "month")] == ["2026-11", "2026-12"]
+
+
+@pytest.mark.proves("G-79")
+async def test_what_is_asked_for_by_hand_asks_before_it_goes_beyond_the_budget(
+    where: app.Location, upstream: FakeUpstream
+):
+    upstream.says(*(note(n) for n in range(20)))
+    async with house(
+        where, profile(upstream, **PRICED), clock=Clock(), monthly_budget_usd=0.008
+    ) as made:
+        chat = await played(made)
+        await chat.settle()
+        asked = len(upstream.requests)
+        assert asked == 1
+        for wish in (chat.run, chat.backfill, chat.rebuild):
+            with pytest.raises(AskFirst, match="beyond_budget"):
+                await wish()
+        await chat.settle()
+        assert len(upstream.requests) == asked, "nothing is begun before the answer"
+        plan = await chat.backfill(dry_run=True)
+        assert plan.budget_left_usd is not None
+        assert plan.cost_usd is not None
+        assert plan.budget_left_usd < plan.cost_usd
+
+        await chat.run(beyond_budget=True)
+        await chat.settle()
+        assert await minis(chat) == [note(0), note(1), note(2)]
+        assert await made.store.spent(OWNER, "2026-11") > 0.008 * DOLLAR
+
+        await chat.append("user", "And the room after those?")
+        await chat.append("assistant", "Room 99.")
+        before = len(upstream.requests)
+        for n in range(5):
+            await chat.append("user", f"Further on, {n}?")
+            await chat.append("assistant", f"Further on, room {n + 100}. " * 8)
+        settled = await chat.settle()
+        assert len(upstream.requests) == before, "leave was given for that run, not for ever"
+        assert any(a.error_class == "OverBudget" for a in settled.waiting)
 
 
 @pytest.mark.proves("G-75", "B-90")

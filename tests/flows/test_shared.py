@@ -19,10 +19,11 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from previously import Memory, app, runner, service
+from previously import Memory, app, runner
 from previously.errors import BadInput, LeaseLost, ModelUnavailable, StoreUnavailable
 from previously.memory import Chat
 from previously.model import Ask, Reply, Summary
+from previously.service import desk
 from previously.store import audit, postgres
 from previously.store.postgres import PostgresDatabase
 from previously.store.schema import chat as chat_table
@@ -282,7 +283,7 @@ async def test_to_settle_does_not_wait_for_a_task_that_has_failed(
 async def test_a_change_is_seen_by_whoever_listens_elsewhere(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(service, "EVENTS_LOOK_EVERY_S", LONG_S)
+    monkeypatch.setattr(desk, "EVENTS_LOOK_EVERY_S", LONG_S)
     async with opened(postgres_url) as here, opened(postgres_url) as there:
         await hears(postgres_url, 2)
         mine, theirs = await Memory(here).chat("c"), await Memory(there).chat("c")
@@ -502,7 +503,7 @@ async def test_a_change_under_way_is_waited_for_and_not_passed_over(postgres_url
 async def test_an_idle_process_hears_again_after_the_database_was_away(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(service, "EVENTS_LOOK_EVERY_S", LONG_S)
+    monkeypatch.setattr(desk, "EVENTS_LOOK_EVERY_S", LONG_S)
     url = server.database()
     async with opened(url) as idle, opened(url) as other:
         chat = await Memory(idle).chat("c")

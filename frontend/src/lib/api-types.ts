@@ -10,7 +10,12 @@ export type About = {
   formats_out: string[];
 };
 
+export type Archive = {
+  beyond_budget?: boolean;
+};
+
 export type Backfill = {
+  beyond_budget?: boolean;
   dry_run?: boolean;
 };
 
@@ -106,6 +111,7 @@ export type Estimate = {
   cost_usd: number | null;
   seconds: number;
   measured: boolean;
+  budget_left_usd: number | null;
   begun: boolean;
 };
 
@@ -383,6 +389,7 @@ export type Proposal = {
 };
 
 export type Rebuild = {
+  beyond_budget?: boolean;
   lane?: string | null;
   from?: string | null;
   dry_run?: boolean;
@@ -402,6 +409,7 @@ export type Recalled = {
 };
 
 export type Run = {
+  beyond_budget?: boolean;
   lane?: string | null;
 };
 

@@ -36,6 +36,11 @@ def add(commands: Any) -> None:
     parser.add_argument("chat", help="name of the chat")
     parser.add_argument("--yes", action="store_true", help="begin without asking")
     parser.add_argument(
+        "--beyond-budget",
+        action="store_true",
+        help="begin even if it costs more than the month's budget has left",
+    )
+    parser.add_argument(
         "--pause", action="store_true", help="let what is left wait until it is asked for again"
     )
 
@@ -55,6 +60,9 @@ async def run(args: argparse.Namespace) -> int:
         return 0
     if args.yes:
         print(_in_words(expected), file=sys.stderr)
+    if args.yes and _is_dear(expected) and not args.beyond_budget:
+        print("Not begun: add --beyond-budget, or raise monthly_budget_usd.", file=sys.stderr)
+        return 1
     return await _work(args, location, expected)
 
 
@@ -83,8 +91,9 @@ async def _expected(location: app.Location, name: str) -> Estimate:
 
 async def _agreed(expected: Estimate) -> bool:
     print(_in_words(expected), file=sys.stderr)
+    question = "Begin, beyond the budget? [y/N] " if _is_dear(expected) else "Begin? [y/N] "
     try:
-        answer = await asyncio.to_thread(input, "Begin? [y/N] ")
+        answer = await asyncio.to_thread(input, question)
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes", "是", "好")
@@ -99,9 +108,19 @@ def _in_words(expected: Estimate) -> str:
         f"{expected.messages} messages wait for their summaries by {expected.model}.\n"
         f"  calls   {expected.calls} ({kinds})\n"
         f"  tokens  {expected.input_tokens} to read, {expected.output_tokens} to write\n"
-        f"  cost    {money}\n"
+        f"  cost    {money}{_left(expected)}\n"
         f"  time    {_span(expected.seconds)} ({rate})"
     )
+
+
+def _left(expected: Estimate) -> str:
+    left = expected.budget_left_usd
+    return "" if left is None else f"; this month's budget has ${max(0.0, left):.2f} left"
+
+
+def _is_dear(expected: Estimate) -> bool:
+    left = expected.budget_left_usd
+    return left is not None and (left <= 0 or (expected.cost_usd or 0.0) > left)
 
 
 def _span(seconds: float) -> str:
@@ -162,7 +181,8 @@ async def _work(args: argparse.Namespace, location: app.Location, expected: Esti
     try:
         ref = (await house.service.find_chat(args.chat)).ref
         meter = await _Meter.start(house, ref, expected)
-        await house.service.backfill(ref)
+        agreed = args.beyond_budget or not args.yes  # who was asked has seen what is left
+        await house.service.backfill(ref, beyond_budget=agreed and _is_dear(expected))
         failed = await _until_done(house, ref, meter)
         figures = await meter.read()
     except asyncio.CancelledError:

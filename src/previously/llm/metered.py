@@ -74,7 +74,7 @@ class Metered:
         if entry is None:
             raise OverBudget(
                 f"this month's budget of ${(limit or 0) / 1e6:.2f} would be exceeded; "
-                "raise monthly_budget_usd, or wait for the next month"
+                "raise monthly_budget_usd, wait for the next month, or have it done by hand"
             )
         try:
             reply = await self._llm.complete(ask)

@@ -5,6 +5,7 @@ from previously.service.chats import NAME_CHARS_MAX, Chats
 from previously.service.desk import OWNER, Background
 from previously.service.prompting import AtMost, Glance
 from previously.service.reading import Place, Reading
+from previously.service.wishes import Wishes
 from previously.service.work import Settled, TaskState, Work
 
 __all__ = [
@@ -21,5 +22,5 @@ __all__ = [
 ]
 
 
-class Service(Chats, Changes, Work, Reading):
+class Service(Chats, Changes, Wishes, Work, Reading):
     """One store, one background; every method changes all it says or nothing."""

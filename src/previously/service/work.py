@@ -1,4 +1,4 @@
-"""Background work as people ask for it, watch it and stop it."""
+"""Background work as people watch it, wait for it, and decide about what failed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import asyncio
 from dataclasses import dataclass
 
 from previously.errors import BadInput, NotConfigured, TaskNotFound
-from previously.estimate import Estimate, estimate
-from previously.model import START, Attempt, ChatRef, Snapshot
-from previously.planner import BACKFILL, NEVER_MS, TAIL_LOOKED_AT, due, is_held, piled_up
+from previously.model import Attempt, ChatRef, Snapshot
+from previously.planner import NEVER_MS, TAIL_LOOKED_AT, due, is_held, piled_up
 from previously.service.desk import AS_SAID, Desk
 from previously.store import Progress
 from previously.summariser import quote
@@ -41,55 +40,6 @@ class TaskState:
 
 class Work(Desk):
     """What is done with the work that is due in a chat."""
-
-    async def run_now(self, ref: ChatRef) -> None:
-        """Write about every closed turn but the last, whatever the thresholds say."""
-        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
-        self._changed(ref, await self.store.wish(ref, lane, "run", START))
-
-    async def archive(self, ref: ChatRef) -> None:
-        """Make the small summaries that stand before the tail into a volume, few as they are."""
-        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
-        self._changed(ref, await self.store.wish(ref, lane, "archive", START))
-
-    async def rebuild(self, ref: ChatRef, from_pos: int = START) -> None:
-        """Write summaries anew; each old one stands until its successor is there.
-
-        What a user has edited is left alone.
-        """
-        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
-        self._changed(ref, await self.store.wish(ref, lane, "rebuild", from_pos))
-
-    async def plan_rebuild(self, ref: ChatRef, from_pos: int = START) -> int:
-        """How many summaries a rebuild would write anew."""
-        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
-        return await self.store.rebuildable(ref, lane, from_pos)
-
-    async def stop_rebuild(self, ref: ChatRef) -> bool:
-        """Leave the summaries that were not written anew yet; whether any rebuild was under way."""
-        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
-        return self._changed(ref, await self.store.withdraw(ref, lane, "rebuild"))
-
-    async def backfill(self, ref: ChatRef, *, dry_run: bool = False) -> Estimate:
-        """Write about all that has piled up, whatever it costs; what that is expected to take.
-
-        It goes on in the background, after a restart too, until nothing is due or it is paused.
-        """
-        snapshot = await self.store.load(ref, AS_SAID, wide=True)
-        quoted = await quote(self.store, ref.owner, snapshot.settings, self._llm)
-        expected = await estimate(self.store, ref, quoted)
-        assert snapshot.backlog is not None
-        wished = any(wish.kind == BACKFILL for wish in snapshot.backlog.intents)
-        if not dry_run and expected.calls and not wished:
-            await self.store.wish(ref, snapshot.lane, BACKFILL, START)
-        if not dry_run:
-            self.wake(ref)
-        return expected
-
-    async def pause_backfill(self, ref: ChatRef) -> bool:
-        """Let what has piled up wait again; whether it was being worked off."""
-        lane = (await self.store.find_chat(ref.owner, ref.name)).lane
-        return self._changed(ref, await self.store.withdraw(ref, lane, BACKFILL))
 
     async def progress(self, ref: ChatRef) -> Progress:
         """How far the summaries of a chat have come."""

@@ -43,12 +43,20 @@ _MESSAGES = (
 
 
 def open_intent(
-    conn: sa.Connection, ref: ChatRef, lane: str, kind: str, from_pos: int, now_ms: int
+    conn: sa.Connection,
+    ref: ChatRef,
+    lane: str,
+    kind: str,
+    from_pos: int,
+    now_ms: int,
+    *,
+    beyond_budget: bool,
 ) -> int:
     """Note a wish; the next plan sees it."""
     changes.take_rev(conn, ref)
     mark = conn.execute(sa.select(work.c.next_s).where(work.c.chat_id == ref.id)).scalar_one()
-    payload = json.dumps({"from_pos": from_pos, "before_id": key(ref.id, mark)})
+    asked = {"from_pos": from_pos, "before_id": key(ref.id, mark)}
+    payload = json.dumps({**asked, "beyond_budget": True} if beyond_budget else asked)
     values = {"chat_id": ref.id, "lane": lane, "kind": kind, "payload": payload}
     made = sa.insert(intent).values(created_at=now_ms, **values).returning(_I.id)
     return conn.execute(made).scalar_one()

@@ -411,8 +411,13 @@ class SqlStore:
         now_ms = self._clock_ms()
         await self._db.write(work.finish, lease, seen_rev, due_at_ms, fulfilled, now_ms)
 
-    async def wish(self, ref: ChatRef, lane: str, kind: str, from_pos: int) -> int:
-        return await self._change(ref, intents.open_intent, lane, kind, from_pos, self._clock_ms())
+    async def wish(
+        self, ref: ChatRef, lane: str, kind: str, from_pos: int, *, beyond_budget: bool = False
+    ) -> int:
+        now_ms = self._clock_ms()
+        return await self._change(
+            ref, intents.open_intent, lane, kind, from_pos, now_ms, beyond_budget=beyond_budget
+        )
 
     async def withdraw(self, ref: ChatRef, lane: str, kind: str) -> bool:
         return await self._change(ref, intents.withdraw, lane, kind, self._clock_ms())

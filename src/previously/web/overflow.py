@@ -101,7 +101,7 @@ def _next_budget(size: int, ceiling: int | None) -> int:
 async def _compact(service: Service, ref: ChatRef, deadline_s: float) -> None:
     """Have all that is closed summarised, as far as that is done in time."""
     with suppress(PreviouslyError):
-        await service.run_now(ref)
+        await service.hurry(ref)
         await service.settle(ref, max(0.0, deadline_s))
 
 

@@ -12,6 +12,8 @@ from previously.model import NewMessage
 from previously.testing import ScriptedLlm
 from tests.web.rest.rig import Rest, opened, spoken
 
+PRICE = {"input_usd": 1, "output_usd": 9}
+
 
 async def test_a_chat_is_made_listed_changed_and_found_again(either: Rest):
     chat = await either.chat(30)
@@ -178,6 +180,25 @@ async def test_a_long_import_waits_for_a_backfill_that_says_what_it_takes(tmp_pa
         assert llm.asks == []
         assert (await rest.post(f"chats/{chat}/backfill", {"dry_run": False}))["begun"]
         assert (await rest.delete(f"chats/{chat}/backfill"))["begun"]
+
+
+@pytest.mark.proves("G-79")
+async def test_work_by_hand_asks_before_it_goes_beyond_the_month(tmp_path: Path):
+    async with opened(tmp_path / "p.db", tmp_path) as rest:
+        lines = b"".join(openai_line({"role": m.role, "content": m.body}) for m in spoken(60))
+        made = await rest.post_raw("import?name=dear", lines)
+        chat = made["chat"]["id"]
+        paid = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "price": PRICE}
+        await rest.post("profiles", {"name": "main", "source": "openai", **paid})
+        await rest.patch(f"chats/{chat}/settings", {"monthly_budget_usd": 0})
+        for noun in ("run", "archive", "backfill"):
+            body = {"dry_run": False} if noun == "backfill" else {}
+            asked = await rest.call("POST", f"chats/{chat}/{noun}", json=body)
+            assert asked.status == 402, noun
+            assert asked.body["type"] == "urn:previously:ask-first"
+            assert "beyond_budget" in asked.body["next"]
+        told = await rest.post(f"chats/{chat}/run", {"beyond_budget": True})
+        assert told["begun"]
 
 
 async def test_the_sample_story_needs_no_model(rest: Rest):

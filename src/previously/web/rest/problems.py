@@ -43,6 +43,11 @@ KINDS: Mapping[type[PreviouslyError], tuple[int, str, str]] = {
     ),
     errors.ProfileNotFound: (404, "There is no such profile", "List them with GET /api/profiles."),
     errors.Conflict: (409, "It was changed meanwhile", _LOOK_AGAIN),
+    errors.AskFirst: (
+        402,
+        "This goes beyond the month's budget",
+        "Send it again with `beyond_budget: true` if it is wanted anyway.",
+    ),
     errors.ReadOnly: (403, "This memory is open for reading", "Start the server for writing."),
     errors.NotConfigured: (424, "Something is not set up yet", "Set it up, then try again."),
     errors.UserError: (422, "The request cannot be used", "Correct it and send it again."),

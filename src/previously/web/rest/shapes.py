@@ -267,11 +267,23 @@ class Proposal(Asked):
     accept: bool
 
 
-class Run(Asked):
+class Wish(Asked):
+    """Work that is asked for by hand."""
+
+    beyond_budget: bool = Field(
+        default=False, description="Do it even if it costs more than the month has left."
+    )
+
+
+class Archive(Wish):
+    pass
+
+
+class Run(Wish):
     lane: str | None = Field(default=None, max_length=80)
 
 
-class Rebuild(Asked):
+class Rebuild(Wish):
     lane: str | None = Field(default=None, max_length=80)
     from_message: Id | None = Field(default=None, alias="from")
     dry_run: bool = False
@@ -286,7 +298,7 @@ class Rebuilding(Told):
     begun: bool
 
 
-class Backfill(Asked):
+class Backfill(Wish):
     dry_run: bool = True
 
 
@@ -302,6 +314,7 @@ class Estimate(Told):
     cost_usd: float | None = Field(description="None: nobody knows the price.")
     seconds: float
     measured: bool = Field(description="The time comes from this chat's own summaries.")
+    budget_left_usd: float | None = Field(description="Of this month; None: no limit can hold.")
     begun: bool
 
 

@@ -122,14 +122,14 @@ async def decided(
 async def run(use: Use, ref: TheChat, asked: shapes.Run | None = None) -> shapes.Begun:
     """Write about every closed turn but the last, whatever the thresholds say."""
     await _check_lane(use, ref, asked.lane if asked else None)
-    await use.run_now(ref)
+    await use.run_now(ref, beyond_budget=bool(asked and asked.beyond_budget))
     return shapes.Begun(begun=True, revision=await revision(use, ref))
 
 
 @router.post("/chats/{chat}/archive", status_code=202)
-async def archive(use: Use, ref: TheChat) -> shapes.Begun:
+async def archive(use: Use, ref: TheChat, asked: shapes.Archive | None = None) -> shapes.Begun:
     """Make the small summaries before the tail into a volume, few as they are."""
-    await use.archive(ref)
+    await use.archive(ref, beyond_budget=bool(asked and asked.beyond_budget))
     return shapes.Begun(begun=True, revision=await revision(use, ref))
 
 
@@ -144,7 +144,7 @@ async def rebuild(use: Use, ref: TheChat, asked: shapes.Rebuild | None = None) -
     count = await use.plan_rebuild(ref, start)
     begun = bool(count) and not wish.dry_run
     if begun:
-        await use.rebuild(ref, start)
+        await use.rebuild(ref, start, beyond_budget=wish.beyond_budget)
     return shapes.Rebuilding(summaries=count, begun=begun)
 
 
@@ -158,8 +158,8 @@ async def stop_rebuild(use: Use, ref: TheChat) -> shapes.Begun:
 @router.post("/chats/{chat}/backfill")
 async def backfill(use: Use, ref: TheChat, asked: shapes.Backfill | None = None) -> shapes.Estimate:
     """What writing about all that has piled up would take; without `dry_run` it begins."""
-    dry_run = (asked or shapes.Backfill()).dry_run
-    found = await use.backfill(ref, dry_run=dry_run)
+    wish = asked or shapes.Backfill()
+    found = await use.backfill(ref, dry_run=wish.dry_run, beyond_budget=wish.beyond_budget)
     return shapes.Estimate(
         model=found.model,
         messages=found.messages,
@@ -170,7 +170,8 @@ async def backfill(use: Use, ref: TheChat, asked: shapes.Backfill | None = None)
         cost_usd=found.cost_usd,
         seconds=found.seconds,
         measured=found.measured,
-        begun=not dry_run and found.calls > 0,
+        budget_left_usd=found.budget_left_usd,
+        begun=not wish.dry_run and found.calls > 0,
     )
 
 
