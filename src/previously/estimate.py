@@ -15,6 +15,7 @@ from itertools import islice
 from math import ceil
 
 from previously.engine.request import TaskRequest
+from previously.engine.together import fitting
 from previously.measure import count_tokens
 from previously.model import (
     START,
@@ -40,13 +41,15 @@ from previously.planner import (
     TAIL_LOOKED_AT,
     advance,
     plan,
+    together,
 )
 from previously.store import Pace, Store
 from previously.summariser import Quote
 
 IMAGINED = FoldKey("(imagined)")
 PAGE = 500
-WINDOW = 16  # messages that the planner is shown at a time; more where a turn is longer
+WINDOW = 16  # messages that the planner is shown at a time; more where a turn is longer…
+TURN_MESSAGES = 2  # …or where more turns than that may share a call
 NO_END_MS = NEVER_MS - 1  # every retry has come
 FIRST_ID = 1 << 62  # of summaries that are only imagined
 WRITTEN_SHARE = 0.85  # of the tokens that a summary may have
@@ -120,6 +123,8 @@ class _Run:
         self._unread: deque[Message] = deque()
         self._born = FIRST_ID
         self._beside: dict[tuple[str, str], int] = {}  # what a request weighs by itself
+        self._answered: set[str] = set()  # tasks whose answer came with that to another
+        self._window = max(WINDOW, TURN_MESSAGES * snapshot.settings.minis_per_call)
         self.kinds: Counter[str] = Counter()
         self.messages = self.calls = self.input_tokens = self.output_tokens = 0
 
@@ -127,23 +132,24 @@ class _Run:
         """Do all that is due with these messages; without any, all that is left."""
         self._unread.extend(page)
         while not page or len(self._unread) > PAGE // 2:
-            task = self._next()
-            if task is None:
+            company = self._next()
+            if not company:
                 return
-            self._imagine(task)
+            self._imagine(company)
 
-    def _next(self) -> Task | None:
-        size = WINDOW
+    def _next(self) -> tuple[Task, ...]:
+        """The next task, and those that its call may be made for too."""
+        size = self._window
         while True:
             backlog = self._backlog
             shown = tuple(islice(self._unread, size))
             seen = replace(backlog, uncovered=Uncovered((shown,) if shown else ()))
             self._snapshot = replace(self._snapshot, backlog=seen)
-            ready = plan(self._snapshot, NO_END_MS, 0).ready
-            if ready:
-                return ready[0]
+            decided = plan(self._snapshot, NO_END_MS, 0)
+            if decided.ready:
+                return together(self._snapshot, decided)
             if len(shown) < size:
-                return None
+                return ()
             size *= 2
 
     @property
@@ -151,12 +157,18 @@ class _Run:
         assert self._snapshot.backlog is not None
         return self._snapshot.backlog
 
-    def _imagine(self, task: Task) -> None:
+    def _imagine(self, company: tuple[Task, ...]) -> None:
+        task = company[0]
         self.kinds[task.kind] += 1
         request = TaskRequest(task)
         size = sum(thing.tokens for thing in (*task.sources, *task.children))
-        self.calls += self._calls_for(size)
-        self.input_tokens += size + self._weight(task, request)
+        self.input_tokens += size
+        if task.id in self._answered:
+            self._answered.discard(task.id)
+        else:
+            self.calls += self._calls_for(size)
+            self.input_tokens += self._weight(task, request)
+            self._answer_others(company)
         if request.decides:
             self.output_tokens += 1
             self._answer_no(task)
@@ -167,6 +179,11 @@ class _Run:
         self._snapshot = advance(self._snapshot, made)
         for _ in task.sources:
             self._unread.popleft()
+
+    def _answer_others(self, company: tuple[Task, ...]) -> None:
+        if self._quoted.costs:
+            shared = fitting(company, self._quoted.window_tokens)
+            self._answered.update(other.id for other in shared[1:])
 
     def _calls_for(self, size: int) -> int:
         """One, unless the model's window is too small: then one for each part, and their joins."""

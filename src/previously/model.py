@@ -538,6 +538,7 @@ class Ask:
     tokens_max: int
     language: str
     asked_of: str = ""  # the identity of the model that it is put to
+    parts: tuple[Part, ...] = ()  # where it is about several things, each answered by itself
 
     @property
     def hash(self) -> str:

@@ -71,6 +71,11 @@ def plan(snapshot: Snapshot, now_ms: int, rest_ms: int = REST_MS, *, frugal: boo
     return Plan(tuple(ready), min((w for w in waits if w < NEVER_MS), default=None))
 
 
+def together(snapshot: Snapshot, decided: Plan) -> tuple[Task, ...]:
+    """The first of the tasks that may run now, and those that one call may be made for with it."""
+    return LANES[snapshot.lane].together(snapshot, decided.ready)
+
+
 def _rests(snapshot: Snapshot) -> bool:
     return snapshot.recalculating or not snapshot.settings.enabled
 

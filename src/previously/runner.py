@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 
 from previously.engine import Engine
@@ -35,6 +35,7 @@ from previously.planner import (
     fulfilled,
     piled_up,
     plan,
+    together,
 )
 from previously.settings import Settings
 from previously.store import Store
@@ -279,19 +280,24 @@ class Runner:
         refused draft and never a wrong one.
         """
         while decided.ready:
-            made = await self._attempt(lease, snapshot, decided.ready[0])
+            company = together(snapshot, decided)
+            made = await self._attempt(lease, snapshot, company)
             if made is None:
                 return
             snapshot = advance(snapshot, made)
             decided = await self._plan(snapshot, rest_ms)
 
-    async def _attempt(self, lease: Lease, snapshot: Snapshot, task: Task) -> Summary | None:
-        """The summary, or None if there is a reason to look again."""
+    async def _attempt(
+        self, lease: Lease, snapshot: Snapshot, company: Sequence[Task]
+    ) -> Summary | None:
+        """The summary that the first of these asks for, or None if there is a reason to look
+        again."""
+        task = company[0]
         try:
             engine = await self._engines.engine_for(
                 lease.ref, task.lane, snapshot.settings, beyond_budget=beyond_budget(snapshot)
             )
-            draft = await engine.run(task)
+            draft = await engine.run(task, company)
             if isinstance(draft, Verdict):
                 await self._note(lease, draft)
                 return None

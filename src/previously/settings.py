@@ -163,6 +163,9 @@ class Settings:
         default=True, coerce=_flag, help_text="write mini summaries in the background"
     )
     mini_tokens: int = _setting(120, _whole(24, 2_000), "largest mini summary, in tokens")
+    minis_per_call: int = _setting(
+        4, _whole(1, 16), "mini summaries asked for in one call where several wait"
+    )
     language: str = _setting(
         "auto", _one_of("auto", "zh", "en"), "language of summaries and labels"
     )

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import aiohttp
 
-from previously.engine import Engine
+from previously.engine import Engine, Tact
 from previously.errors import NotConfigured
 from previously.llm import Llm
 from previously.llm.extractive import Extractive
@@ -104,6 +104,7 @@ class Summarisers:
         self._secret = secret
         self._given = given  # a program's own model goes before any profile
         self._session: aiohttp.ClientSession | None = None
+        self._tact = Tact()
 
     async def engine_for(
         self, ref: ChatRef, lane: str, settings: Settings, *, beyond_budget: bool = False
@@ -111,7 +112,7 @@ class Summarisers:
         """The engine for one lane of one chat, as its settings are now."""
         limit = None if beyond_budget else int(settings.monthly_budget_usd * MICROS)
         llm = await self._llm(_Job(ref, lane, settings, limit))
-        return Engine(llm, self._store, self._secret, clock_ms=self._clock_ms)
+        return Engine(llm, self._store, self._secret, clock_ms=self._clock_ms, tact=self._tact)
 
     async def cost(self, ref: ChatRef, settings: Settings) -> bool:
         """Whether an answer costs anything; a model that is missing costs nothing and says so."""

@@ -11,14 +11,16 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from previously.measure import count_tokens, cut_to_tokens
-from previously.model import Ask, Reply, Usage
+from previously.model import Ask, Part, Reply, Usage
+from previously.text.lines import transcript
+from previously.text.parts import joined
 from previously.text.wire import as_object
 
 CREATED_S = 1_750_000_000  # no clock: the same request always gets the same answer
@@ -35,6 +37,9 @@ class ScriptedLlm:
     The script is a list, used up in order, or a function of the request. An exception in it is
     raised. Without a script, or after its end, the answer is the material itself, cut to size: a
     note that keeps the facts it has room for.
+
+    A request for several notes is put to the script note by note and answered in one; with
+    `parted` off the script answers it as a whole.
     """
 
     costs = True
@@ -46,8 +51,10 @@ class ScriptedLlm:
         name: str = "scripted",
         delay_s: float = 0.0,
         window_tokens: int | None = None,
+        parted: bool = True,
     ) -> None:
         self.name = name
+        self._parted = parted
         self.window_tokens = window_tokens
         self.delay_s = delay_s
         self.asks: list[Ask] = []
@@ -74,7 +81,11 @@ class ScriptedLlm:
                 await asyncio.sleep(self.delay_s)
         finally:
             self.waiting -= 1
-        line = self._script(ask)
+        if ask.parts and self._parted:
+            notes = [_text(self._script(_alone(ask, part))) for part in ask.parts]
+            line: Line = joined(notes)
+        else:
+            line = self._script(ask)
         if isinstance(line, Exception):
             raise line
         if isinstance(line, Reply):
@@ -91,6 +102,24 @@ def _in_order(script: Iterable[Line]) -> Callable[[Ask], Line]:
         return plain_note(ask) if line is None else line
 
     return answer
+
+
+def _alone(ask: Ask, part: Part) -> Ask:
+    """The request as it would be about one of its parts."""
+    told = {"role": "user", "content": transcript(part.lines)}
+    return replace(
+        ask,
+        messages=(*ask.messages[:1], told),
+        material=part.material,
+        tokens_max=part.tokens_max,
+        parts=(),
+    )
+
+
+def _text(line: Line) -> str:
+    if isinstance(line, Exception):
+        raise line
+    return line.text if isinstance(line, Reply) else line
 
 
 def plain_note(ask: Ask) -> str:

@@ -1,14 +1,14 @@
 """Engine: one task to one draft, or any text to one summary, each answer paid for once.
 
 `tree` decides what is asked about, `asking` what an answer is worth, `calls` whether it has been
-paid for already.
+paid for already, `together` which tasks are asked about at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,8 @@ from previously.engine.calls import PaidCalls as PaidCalls
 from previously.engine.limits import Limits as Limits
 from previously.engine.request import Request, TaskRequest
 from previously.engine.request import text_request as text_request
+from previously.engine.together import Given, Together
+from previously.engine.together import Tact as Tact
 from previously.engine.tree import Tree
 from previously.errors import ModelUnavailable
 from previously.llm import Llm
@@ -57,19 +59,27 @@ class Engine:
         *,
         limits: Limits | None = None,
         clock_ms: Callable[[], int] = _no_clock,
+        tact: Tact | None = None,
     ) -> None:
         self._llm = llm
         self._calls = Calls(llm, paid)
         self._secret = secret
         self._limits = limits or Limits()
         self._clock_ms = clock_ms
+        self._together = Together(self._calls, tact or Tact(), self._fence, llm.window_tokens)
 
-    async def run(self, task: Task) -> Draft | Verdict:
-        """A draft for the task; `DraftRejected` if a second answer is no better than a first."""
+    async def run(self, task: Task, company: Sequence[Task] = ()) -> Draft | Verdict:
+        """A draft for the task; `DraftRejected` if a second answer is no better than a first.
+
+        `company`: tasks, this one first, that one call may be made for. The answers to the others
+        are kept until they are run.
+        """
         request = TaskRequest(task)
         if request.decides:
             return await self._decide(task, request)
-        made = await self.summarise(request)
+        began_ms = self._clock_ms()
+        given = await self._together.answer(task, company) if task.sources else None
+        made = await self._made(request, given, began_ms)
         provenance = {
             "model": made.model,
             "tokens_max": task.tokens_max,
@@ -92,13 +102,15 @@ class Engine:
         part = Part(task.tokens_max, lines=request.lines)
         ask = self._calls.addressed(request.ask(part, self._fence(part)))
         reply = await self._calls.answer(task.chat, ask, (), nullcontext)
-        await self._calls.forget(task.chat, (ask,))
+        await self._calls.forget(task.chat, (ask.hash,))
         return Verdict(task, request.verdict(reply))
 
     async def summarise(self, request: Request) -> Result:
         """One summary of the request's material, whatever its size."""
-        began_ms = self._clock_ms()
-        asking = Asking(request, self._calls, self._limits, self._fence)
+        return await self._made(request, None, self._clock_ms())
+
+    async def _made(self, request: Request, given: Given | None, began_ms: int) -> Result:
+        asking = Asking(request, self._calls, self._limits, self._fence, given)
         tree = Tree(request, asking, self._limits, self._llm.window_tokens)
         note, inner = await self._in_time(tree)
         tally, tokens = asking.tally, count_tokens(note.text)

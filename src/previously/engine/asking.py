@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from previously.engine.calls import Calls
 from previously.engine.limits import Limits, Tally
 from previously.engine.request import Request
+from previously.engine.together import Given
 from previously.errors import DraftRejected, TooLong
 from previously.lanes.wording import ask_again, ask_to_shorten
 from previously.model import Accepted, Ask, Part, Reply
@@ -30,15 +31,21 @@ class Asking:
     """The calls of one run: counted, limited, and none begun after one has failed."""
 
     def __init__(
-        self, request: Request, calls: Calls, limits: Limits, fence: Callable[[Part], str]
+        self,
+        request: Request,
+        calls: Calls,
+        limits: Limits,
+        fence: Callable[[Part], str],
+        given: Given | None = None,
     ) -> None:
         self._request = request
+        self._given = given  # an answer about all of it that is there already
         self._calls = calls
         self._limits = limits
         self._fence = fence
         self._slots = asyncio.Semaphore(limits.at_once)
         self._failure: BaseException | None = None
-        self.tally = Tally()
+        self.tally = Tally(calls=given.calls if given else 0)
 
     def ask(self, part: Part) -> Ask:
         """The request about a part, as it is put to this model."""
@@ -50,25 +57,42 @@ class Asking:
 
     async def note(self, part: Part, sources: Sequence[int]) -> Note:
         """The note on a part; `TooLong` if the part is, `DraftRejected` after two bad answers."""
-        ask, reply, found = await self._accepted(part, sources)
+        request, reply, found = await self._accepted(part, sources)
         if is_long(found, part.tokens_max):
             found = await self._shortened(found, part.tokens_max, sources)
         self.tally.flags.update(dict.fromkeys(found.flags))
-        return Note(found.text, tuple(sources), reply.model, ask.hash)
+        return Note(found.text, tuple(sources), reply.model, request)
 
-    async def _accepted(self, part: Part, sources: Sequence[int]) -> tuple[Ask, Reply, Accepted]:
+    async def _accepted(self, part: Part, sources: Sequence[int]) -> tuple[str, Reply, Accepted]:
+        return await self._accepted_of_given(part) or await self._asked_for(part, sources)
+
+    async def _accepted_of_given(self, part: Part) -> tuple[str, Reply, Accepted] | None:
+        """The answer that came with others, if it will do. It has one chance."""
+        given, self._given = self._given, None
+        if given is None or part.lines != self._request.lines:
+            return None
+        self.tally.add(given.request, given.reply)
+        try:
+            found = self._request.accept(part, given.reply, last=False)
+        except DraftRejected:
+            self.tally.asked_again += 1
+            await self._calls.forget(self._request.chat, (given.request,))
+            return None
+        return given.request, given.reply, found
+
+    async def _asked_for(self, part: Part, sources: Sequence[int]) -> tuple[str, Reply, Accepted]:
         first = self.ask(part)
         reply = await self._reply(first, sources)
         try:
-            return first, reply, self._request.accept(part, reply, last=False)
+            return first.hash, reply, self._request.accept(part, reply, last=False)
         except DraftRejected as rejected:
             self.tally.asked_again += 1
             again = ask_again(first, str(rejected))
         reply = await self._reply(again, sources)
         try:
-            return again, reply, self._request.accept(part, reply, last=True)
+            return again.hash, reply, self._request.accept(part, reply, last=True)
         except DraftRejected as rejected:
-            await self._calls.forget(self._request.chat, (first, again))
+            await self._calls.forget(self._request.chat, (first.hash, again.hash))
             self._failure = self._failure or rejected
             raise
 
@@ -93,7 +117,7 @@ class Asking:
         except TooLong:
             self.tally.too_long += 1
             raise
-        self.tally.add(ask, reply)
+        self.tally.add(ask.hash, reply)
         return reply
 
     @asynccontextmanager

@@ -43,21 +43,42 @@ class Calls:
         self._paid = paid if llm.costs else None
         self._flights: dict[tuple[int | None, str], _Flight] = {}
 
+    @property
+    def model(self) -> str:
+        """The identity of the model."""
+        return str(getattr(self._llm, "identity", self._llm.name))
+
+    @property
+    def keeps(self) -> bool:
+        """Whether answers are kept until they are used."""
+        return self._paid is not None
+
     def addressed(self, ask: Ask) -> Ask:
         """The request as it is put to this very model: another one would answer differently."""
-        return replace(ask, asked_of=str(getattr(self._llm, "identity", self._llm.name)))
+        return replace(ask, asked_of=self.model)
 
     async def known(self, ref: ChatRef | None, ask: Ask) -> Reply | None:
         """The kept answer, if there is one."""
+        return await self.kept(ref, ask.hash)
+
+    async def kept(self, ref: ChatRef | None, request: str) -> Reply | None:
+        """The answer that is kept under this name, if there is one."""
         if ref is None or self._paid is None:
             return None
-        return await self._paid.paid(ref, ask.hash)
+        return await self._paid.paid(ref, request)
 
-    async def forget(self, ref: ChatRef | None, asks: Sequence[Ask]) -> None:
+    async def keep(
+        self, ref: ChatRef | None, request: str, reply: Reply, sources: Sequence[int]
+    ) -> None:
+        """Keep an answer under a name until it is used."""
+        if ref is not None and self._paid is not None:
+            await self._paid.keep_paid(ref, request, reply, sources)
+
+    async def forget(self, ref: ChatRef | None, requests: Sequence[str]) -> None:
         """Answers that are no use must not be what the next try is given."""
         if ref is not None and self._paid is not None:
-            for ask in asks:
-                await self._paid.forget_paid(ref, ask.hash)
+            for request in requests:
+                await self._paid.forget_paid(ref, request)
 
     async def answer(
         self, ref: ChatRef | None, ask: Ask, sources: Sequence[int], slot: Slot
@@ -85,6 +106,5 @@ class Calls:
             return known
         async with slot():
             reply = await self._llm.complete(ask)
-        if ref is not None and self._paid is not None:
-            await self._paid.keep_paid(ref, ask.hash, reply, sources)
+        await self.keep(ref, ask.hash, reply, sources)
         return reply

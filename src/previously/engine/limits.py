@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from previously.model import Ask, Reply, Usage
+from previously.model import Reply, Usage
 
 ALGORITHM = "bisect_v1"
+SAFETY_RATIO = 1.15  # another vocabulary may count more than ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,9 @@ class Tally:
     hurt: dict[int, None] = field(default_factory=dict[int, None])  # messages that lost words
     flags: dict[str, None] = field(default_factory=dict[str, None])
 
-    def add(self, ask: Ask, reply: Reply) -> None:
+    def add(self, request: str, reply: Reply) -> None:
         """One more answer, new or kept."""
-        self.asked.append(ask.hash)
+        self.asked.append(request)
         so_far, more = self.usage, reply.usage
         self.usage = Usage(
             so_far.input_tokens + more.input_tokens,

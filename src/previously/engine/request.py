@@ -63,6 +63,12 @@ class TaskRequest:
         return self._lane.verdict(self._task, reply)
 
 
+def ask_together(tasks: Sequence[Task], fence: str) -> Ask:
+    """One request about several tasks of one lane, as the lane says it."""
+    parts = [Part(task.tokens_max, TaskRequest(task).lines) for task in tasks]
+    return LANES[tasks[0].lane].ask_together(tasks, fence, parts)
+
+
 @dataclass(frozen=True, slots=True)
 class TextRequest:
     """A whole text or transcript, in the manner of a preset."""

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any, TypeVar
 
 from previously.engine.asking import Asking, Note
-from previously.engine.limits import Limits
+from previously.engine.limits import SAFETY_RATIO, Limits
 from previously.engine.request import Request
 from previously.errors import TooLong
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens, cut_to_tokens
@@ -21,7 +21,6 @@ from previously.model import Line, Part
 from previously.text.answer import LONG_SHARE, whole_sentences
 from previously.text.cuts import Halves, between_messages, count_sources, inside_text, squeezed
 
-SAFETY_RATIO = 1.15  # another vocabulary may count more than ours
 FINAL_SHARE = 4  # of a window that a summary may have
 LEARNT_SHARE = 0.75  # of a request that was too long, where nobody says how long it may be
 NOTE_SHARE = 8  # notes that fit into a window

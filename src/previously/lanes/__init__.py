@@ -24,6 +24,14 @@ class Lane(Protocol):
         one. `fence` marks where quoted material begins and ends."""
         ...
 
+    def together(self, snapshot: Snapshot, ready: Sequence[Task]) -> tuple[Task, ...]:
+        """The first of these tasks, and those behind it that one request may be about with it."""
+        ...
+
+    def ask_together(self, tasks: Sequence[Task], fence: str, parts: Sequence[Part]) -> Ask:
+        """The request about several tasks, a part for each, to be answered in numbered notes."""
+        ...
+
     def accept(self, task: Task, part: Part, reply: Reply, *, last: bool) -> Accepted:
         """The words of the reply, or `DraftRejected`; `last` if nobody will ask again."""
         ...

@@ -16,7 +16,13 @@ from previously.lanes.levels import (
     groups,
     size,
 )
-from previously.lanes.wording import ask_about, ask_about_notes, ask_to_merge, context
+from previously.lanes.wording import (
+    ask_about,
+    ask_about_each,
+    ask_about_notes,
+    ask_to_merge,
+    context,
+)
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
 from previously.model import (
     START,
@@ -136,7 +142,6 @@ class Volumes:
         self, snapshot: Snapshot, turn: tuple[Message, ...], replaces: int | None = None
     ) -> Task:
         assert snapshot.backlog is not None
-        earlier = [s for s in snapshot.backlog.covers if s.last_pos < turn[0].pos and not s.level]
         wanted = snapshot.settings.language
         spoken = language_of("\n".join(m.body for m in turn))
         return Task(
@@ -144,7 +149,7 @@ class Volumes:
             lane=NAME,
             kind=MINI,
             sources=turn,
-            context=tuple(s.text for s in earlier[-CONTEXT_MINIS:]),
+            context=_noted_before(snapshot.backlog.covers, turn[0]),
             tokens_max=_target(turn, snapshot.settings.mini_tokens),
             language=spoken if wanted == "auto" else wanted,
             uncovered=snapshot.backlog.uncovered if replaces is None else Uncovered((turn,)),
@@ -163,6 +168,27 @@ class Volumes:
             return ask_to_merge(part, fence, task.language)
         before = {"CONTEXT": context(part, task.context, wording)}
         return ask_about(wording.mini, part, fence, task.language, before)
+
+    def together(self, snapshot: Snapshot, ready: Sequence[Task]) -> tuple[Task, ...]:
+        """Minis of neighbouring turns that the same people were there for. What has failed once is
+        asked about alone."""
+        assert snapshot.backlog is not None
+        first, tried = ready[0], snapshot.backlog.attempts
+        if not _may_share(first) or first.id in tried:
+            return (first,)
+        chosen = [first]
+        for task in ready[1 : snapshot.settings.minis_per_call]:
+            alike = task.language == first.language and _may_share(task) and task.id not in tried
+            if not alike or not _follows(snapshot.backlog.uncovered, chosen[-1], task):
+                break
+            chosen.append(task)
+        return tuple(chosen)
+
+    def ask_together(self, tasks: Sequence[Task], fence: str, parts: Sequence[Part]) -> Ask:
+        """Instruction, what came before the first, and every turn under its number."""
+        wording = texts(tasks[0].language)
+        before = context(parts[0], tasks[0].context, wording)
+        return ask_about_each(wording, parts, fence, tasks[0].language, before)
 
     def accept(self, task: Task, part: Part, reply: Reply, *, last: bool) -> Accepted:
         """The reply's words, if they are whole and shorter than what they stand for."""
@@ -207,6 +233,19 @@ def _limits(snapshot: Snapshot) -> Limits:
     return Limits(room, threshold, settings.check_interval, settings.max_unarchived_minis)
 
 
+def _may_share(task: Task) -> bool:
+    return task.kind == MINI and task.replaces is None
+
+
+def _follows(uncovered: Uncovered, before: Task, task: Task) -> bool:
+    """Whether nothing lies between them, and whoever may know the one may know the other."""
+    if before.sources[0].presence != task.sources[0].presence:
+        return False
+    both = uncovered.between(before.sources[0], task.sources[-1])
+    one_run = any(before.sources[-1] in run and task.sources[0] in run for run in uncovered.runs)
+    return one_run and both == before.sources + task.sources
+
+
 def _is_torn(group: Sequence[Summary], covers: Sequence[Summary], minis: Sequence[Task]) -> bool:
     """Whether a mini is about to come right before or behind it: then they belong together.
 
@@ -220,6 +259,17 @@ def _is_torn(group: Sequence[Summary], covers: Sequence[Summary], minis: Sequenc
         for mini in minis
         if mini.replaces is None
     )
+
+
+def _noted_before(covers: Sequence[Summary], first: Message) -> tuple[str, ...]:
+    """The two minis before a turn; where they have become a volume, that, if it is short."""
+    chosen: list[str] = []
+    for cover in reversed([s for s in covers if s.last_pos < first.pos][-CONTEXT_MINIS:]):
+        if not cover.level or cover.tokens <= CONTEXT_TOKENS:
+            chosen.append(cover.text)
+        if cover.level:
+            break
+    return tuple(reversed(chosen))
 
 
 def _volumes_before(covers: Sequence[Summary], first: Summary) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from previously.text.template import missing, render, unknown
 
 WORDS_PER_TOKEN = {"en": 0.75, "zh": 0.9}  # rather too few: a limit is easily overrun
 WORDS_STEP = 5
+MARK_TOKENS = 6  # what numbering a note takes
 
 
 def ask_about(
@@ -32,6 +33,29 @@ def ask_about_notes(
     """A request about notes, which are numbered and quoted between fences."""
     notes = "\n\n".join(f"[{n}] {note}" for n, note in enumerate(part.notes, 1))
     return _ask(instruction, part, fence, language, {"NOTES": _fenced(notes, fence), **values})
+
+
+def ask_about_each(
+    wording: Texts, parts: Sequence[Part], fence: str, language: str, before: str
+) -> Ask:
+    """A request about several stretches, each quoted under its number and answered under it."""
+    quoted = (
+        render(wording.one_of_many, {"NUMBER": str(number), "WORDS": _limit(part, language)})
+        + "\n"
+        + _fenced(transcript(part.lines), fence)
+        for number, part in enumerate(parts, 1)
+    )
+    whole = Part(
+        sum(part.tokens_max + MARK_TOKENS for part in parts),
+        lines=tuple(line for part in parts for line in part.lines),
+    )
+    values = {"NEW_HISTORY": "\n\n".join(quoted), "CONTEXT": before, "COUNT": str(len(parts))}
+    ask = _ask(wording.minis, whole, fence, language, values)
+    return replace(ask, parts=tuple(parts))
+
+
+def _limit(part: Part, language: str) -> str:
+    return str(_words(part.tokens_max, language))
 
 
 def ask_to_merge(part: Part, fence: str, language: str) -> Ask:

@@ -16,6 +16,15 @@ _FORM = (
     "tense, calling people by their names. Invent nothing, explain nothing, judge nothing. If two "
     "passages contradict each other, say what changed and which holds now. "
 )
+_KEEP = (
+    "Keep, exactly as they stand: names, numbers, dates, places, amounts, possessions and who "
+    "has them. Keep promises, rules, decisions and plans; what changed between people and how "
+    "they feel about it; secrets, with who knows them and who does not; questions and threads "
+    "left open; injuries, conditions and where everybody is at the end. Keep a phrase that "
+    "will be quoted later in its own words. Let the mood show in the choice of words, not in "
+    "ornament. Leave out greetings, repetition and description without consequence. When room "
+    "is short, a fact goes before a feeling, and a feeling before scenery.\n"
+)
 _ONLY = "Answer with the {what} alone: no heading, no greeting, no comment, no code block."
 _QUOTED = "{{NEW_HISTORY}}"
 
@@ -41,13 +50,7 @@ ENGLISH = Texts(
         "You keep the memory of a long conversation. You are given one exchange of it. Write a "
         "note of at most {{WORDS}} words that lets somebody who never sees the exchange carry on "
         "as if they had.\n"
-        "Keep, exactly as they stand: names, numbers, dates, places, amounts, possessions and who "
-        "has them. Keep promises, rules, decisions and plans; what changed between people and how "
-        "they feel about it; secrets, with who knows them and who does not; questions and threads "
-        "left open; injuries, conditions and where everybody is at the end. Keep a phrase that "
-        "will be quoted later in its own words. Let the mood show in the choice of words, not in "
-        "ornament. Leave out greetings, repetition and description without consequence. When room "
-        "is short, a fact goes before a feeling, and a feeling before scenery.\n"
+        + _KEEP
         + _GIVEN
         + "\n"
         + _FORM
@@ -56,6 +59,24 @@ ENGLISH = Texts(
         "What was noted just before, for context only; do not repeat it:\n{{CONTEXT}}\n\n"
         "The exchange:\n{{NEW_HISTORY}}",
     ),
+    minis=Instruction(
+        "You keep the memory of a long conversation. You are given {{COUNT}} exchanges of it, one "
+        "after the other, each headed by its number in brackets. Write a note on each of them that "
+        "lets somebody who never sees the exchange carry on as if they had. Each note is about its "
+        "own exchange alone, stands by itself, and is no longer than its heading says.\n"
+        + _KEEP
+        + _GIVEN
+        + "\n"
+        + _FORM
+        + "\n"
+        + "Answer with the {{COUNT}} notes alone, in the same order, each beginning on a new line "
+        "with the number of its exchange in brackets: [1] for the first, [2] for the second. Plain "
+        "sentences: no heading, no list marks, no comment, no other number in brackets at the "
+        "start of a line.",
+        "What was noted just before, for context only; do not repeat it:\n{{CONTEXT}}\n\n"
+        "The exchanges:\n\n{{NEW_HISTORY}}",
+    ),
+    one_of_many="[{{NUMBER}}] at most {{WORDS}} words",
     volume=Instruction(
         "You keep the memory of a long conversation. You are given the notes on one stretch of "
         "it, oldest first. Write the volume that will stand in their place, in at most {{WORDS}} "

@@ -25,6 +25,8 @@ class Texts:
     nothing_yet: str
     noted_apart: str
     mini: Instruction
+    minis: Instruction  # of several exchanges at once
+    one_of_many: str  # the head of each
     volume: Instruction
     finished: Instruction  # asked for one word
     merge: Instruction
@@ -47,6 +49,8 @@ SIZES = ("WORDS", "TOKENS")
 KINDS: Mapping[str, Variables] = MappingProxyType(
     {
         "mini": Variables(("NEW_HISTORY",), ("CONTEXT", "FENCE", *SIZES)),
+        "minis": Variables(("NEW_HISTORY",), ("CONTEXT", "FENCE", "COUNT", *SIZES)),
+        "one_of_many": Variables(("NUMBER",), ("WORDS",)),
         "volume": Variables(("NOTES",), ("CONTEXT", "FENCE", *SIZES)),
         "finished": Variables(("NOTES",), ("FENCE",)),
         "merge": Variables(("NOTES",), ("FENCE", *SIZES)),

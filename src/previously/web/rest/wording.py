@@ -56,6 +56,9 @@ FIELDS = {
         AUTO, "未归档小总结上限", "Unarchived minis", "最多允许多少条小总结未归档"
     ),
     "mini_tokens": FieldWords(AUTO, "小总结长度", "Size of a mini", "一条小总结最多多少 token"),
+    "minis_per_call": FieldWords(
+        AUTO, "合并请求", "Minis per call", "来不及写时，一次请求最多写多少条小总结"
+    ),
     "volume_tokens": FieldWords(AUTO, "卷长度", "Size of a volume", "一卷最多多少 token"),
     "era_tokens": FieldWords(
         AUTO, "篇长度", "Size above volumes", "由卷合成的更大摘要最多多少 token"
