@@ -8,8 +8,18 @@ from hypothesis import strategies as st
 
 from previously import folding
 from previously.assembler import assemble, before_tail
-from previously.model import START, Fold, FoldKey, Item, Message, Prompt, Snapshot, Summary
-from previously.planner import advance, plan
+from previously.model import (
+    START,
+    Attempt,
+    Fold,
+    FoldKey,
+    Item,
+    Message,
+    Prompt,
+    Snapshot,
+    Summary,
+)
+from previously.planner import advance, plan, together
 from tests.core.makers import message, mini, snapshot, talk
 
 NOW = 10_000_000
@@ -376,6 +386,41 @@ def test_every_closed_turn_outside_the_low_mark_is_due_with_the_two_minis_before
     tasks = plan(state, NOW).ready
     assert [t.sources for t in tasks] == [said[4:6], said[6:8], said[8:10]]
     assert tasks[0].context == (done[0].text, done[1].text)
+
+
+@pytest.mark.proves("G-33")
+def test_right_after_a_volume_the_next_mini_is_written_in_its_light():
+    said = talk(30)
+    first, second = minis(said[:4])
+    volume = replace(first, id=9, level=1, last_pos=second.last_pos, text="the volume", tokens=600)
+
+    def context(*covers: Summary, start: int) -> tuple[str, ...]:
+        state = snapshot(said, covers=covers, uncovered=[said[start:]])
+        return plan(state, NOW).ready[0].context
+
+    assert context(volume, start=4) == ("the volume",)
+    after = mini(11, said[4:6])
+    assert context(volume, after, start=6) == ("the volume", after.text)
+    another = mini(12, said[6:8])
+    assert context(volume, after, another, start=8) == (after.text, another.text)
+    long = replace(volume, tokens=601)
+    assert context(long, start=4) == ()
+    assert context(long, after, start=6) == (after.text,)
+
+
+def test_neighbouring_minis_share_a_call_up_to_the_limit():
+    said = talk(40)
+    state = snapshot(said, uncovered=[said], minis_per_call=3)
+    decided = plan(state, NOW)
+    assert together(state, decided) == decided.ready[:3]
+    alone = snapshot(said, uncovered=[said], minis_per_call=1)
+    assert len(together(alone, plan(alone, NOW))) == 1
+    assert state.backlog is not None
+    failed = Attempt(decided.ready[1].id, "volumes", "failed", "", "", 1, 0)
+    tried = replace(state, backlog=replace(state.backlog, attempts={failed.task_id: failed}))
+    assert together(tried, plan(tried, NOW)) == decided.ready[:1]
+    parted = snapshot(said, covers=minis(said[4:6]), uncovered=[said[:4], said[6:]])
+    assert len(together(parted, plan(parted, NOW))) == 2  # a mini stands between
 
 
 @pytest.mark.proves("B-47", "G-41")

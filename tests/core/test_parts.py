@@ -32,7 +32,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("text, notes", GOOD.values(), ids=GOOD)
+@pytest.mark.parametrize(("text", "notes"), GOOD.values(), ids=GOOD)
 def test_notes_are_told_apart_by_their_numbers(text: str, notes: tuple[str, ...]):
     assert parted(text, 2) == notes
 

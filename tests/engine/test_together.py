@@ -51,11 +51,9 @@ async def test_four_that_wait_are_asked_for_in_one_call():
 async def test_what_it_cost_is_shared_between_them():
     usage = Usage(103, 41, 7, 2)
 
-    def answer(ask: Ask) -> Line:
-        text = "".join(f"[{n}] Somebody asked question {n}.\n" for n in range(1, 5))
-        return Reply(text, "scripted", usage=usage)
-
-    found = await drafts(engine(ScriptedLlm(answer, parted=False)), waiting(4))
+    text = "".join(f"[{n}] Somebody asked question {n}.\n" for n in range(1, 5))
+    said = Reply(text, "scripted", usage=usage)
+    found = await drafts(engine(ScriptedLlm([said], parted=False)), waiting(4))
     for field in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
         assert sum(getattr(d.usage, field) for d in found) == getattr(usage, field)
 

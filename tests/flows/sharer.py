@@ -16,6 +16,8 @@ from previously import app, runner
 from previously.model import Ask, Draft, Lease, Reply, Summary
 from previously.testing import ScriptedLlm
 
+SMALL = {"visible_floors": 2, "fold_every": 1, "minis_per_call": 1}
+
 
 class Patient(ScriptedLlm):
     """Waits for a file."""
@@ -33,7 +35,7 @@ class Patient(ScriptedLlm):
 
 async def main(url: str, go: Path, lease_ms: int, how: str) -> None:
     runner.LEASE_MS, runner.RENEW_EVERY_S, runner.SWEEP_EVERY_S = lease_ms, lease_ms / 4000, 0.3
-    house = await app.build(url, llm=Patient(go), settings={"visible_floors": 2, "fold_every": 1})
+    house = await app.build(url, llm=Patient(go), settings=SMALL)
 
     async def dies(lease: Lease, draft: Draft) -> Summary:  # noqa: ARG001 - as `commit` has them
         os._exit(9)

@@ -26,6 +26,7 @@ from tests.flows.conftest import Opener
 
 BACKFILLER = Path(__file__).with_name("backfiller.py")
 FLOORS = 5_000
+SINGLY = {"auto_volume_summary": False, "minis_per_call": 1}
 WAITS = "waits for `previously backfill`"
 
 
@@ -220,9 +221,7 @@ async def test_the_tokens_of_a_plan_are_those_that_are_used(tmp_path: Path):
 
 async def test_a_short_backlog_is_worked_off_unasked(tmp_path: Path):
     llm = ScriptedLlm()
-    async with Memory.open(
-        tmp_path / "log.db", llm=llm, settings={"auto_volume_summary": False}
-    ) as memory:
+    async with Memory.open(tmp_path / "log.db", llm=llm, settings=SINGLY) as memory:
         chat = await memory.import_messages("log", talk(BACKLOG_MAX))
         assert (await chat.settle()).reason == ""
         assert len(llm.asks) == (BACKLOG_MAX - 20) // 2
@@ -240,9 +239,7 @@ async def test_extracts_cost_nothing_and_run_at_once(tmp_path: Path):
 
 async def test_asking_for_a_run_is_consent_too(tmp_path: Path):
     llm = ScriptedLlm()
-    async with Memory.open(
-        tmp_path / "log.db", llm=llm, settings={"auto_volume_summary": False}
-    ) as memory:
+    async with Memory.open(tmp_path / "log.db", llm=llm, settings=SINGLY) as memory:
         chat = await memory.import_messages("log", talk(500))
         await chat.run()
         assert (await chat.settle()).reason == ""
@@ -251,9 +248,7 @@ async def test_asking_for_a_run_is_consent_too(tmp_path: Path):
 
 async def test_a_paused_backfill_waits_for_the_next_wish(tmp_path: Path):
     llm = ScriptedLlm()
-    async with Memory.open(
-        tmp_path / "log.db", llm=llm, settings={"auto_volume_summary": False}
-    ) as memory:
+    async with Memory.open(tmp_path / "log.db", llm=llm, settings=SINGLY) as memory:
         chat = await memory.import_messages("log", talk(900))
         llm.hang()
         await chat.backfill()

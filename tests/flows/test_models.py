@@ -21,7 +21,12 @@ from previously.testing import FakeUpstream, refusal
 from tests.flows.conftest import Opener
 
 KEY = "sk-do-not-tell-9182"
-SETTINGS = {"visible_floors": 2, "fold_every": 2, "auto_volume_summary": False}
+SETTINGS = {
+    "visible_floors": 2,
+    "fold_every": 2,
+    "auto_volume_summary": False,
+    "minis_per_call": 1,
+}
 DOLLAR = 1_000_000
 DAY_MS = 86_400_000
 

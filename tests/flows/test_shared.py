@@ -34,7 +34,7 @@ from tests.store.test_contract import chat_with, draft
 
 SHARER = Path(__file__).with_name("sharer.py")
 BIN = Path(sys.executable).parent
-SMALL = {"visible_floors": 2, "fold_every": 1}
+SMALL = {"visible_floors": 2, "fold_every": 1, "minis_per_call": 1}
 LONG_S = 3600.0  # as good as never
 SOON_S = 2.5  # well before a sweep could come, even on a busy machine
 WAIT_S = 30.0

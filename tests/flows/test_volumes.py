@@ -20,6 +20,7 @@ from previously.testing import ScriptedLlm
 
 LANE = "volumes"
 PLACEHOLDER = "（总结生成中...）"
+SINGLY = {"auto_volume_summary": False, "minis_per_call": 1}
 WIDE = 100_000  # a budget in which everything has room
 _MARK = re.compile(r"⟦(\d+)(?:-(\d+))?⟧")
 
@@ -132,7 +133,7 @@ def shown(prompt: Prompt) -> tuple[list[int], list[int], list[int]]:
 @pytest.mark.proves("S-01", "G-32", "G-33", "G-34", "I3")
 async def test_floors_leave_the_prompt_one_by_one_when_their_minis_are_ready(tmp_path: Path):
     gate = asyncio.Semaphore(0)
-    async with stage(tmp_path, visible_floors=3, auto_volume_summary=False) as here:
+    async with stage(tmp_path, visible_floors=3, **SINGLY) as here:
         here.llm.complete = _gated(here.llm, gate)  # type: ignore[method-assign]
         prompts: list[Prompt] = []
         for turn in range(30):
