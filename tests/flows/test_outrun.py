@@ -148,7 +148,8 @@ async def test_a_crash_between_arrival_and_commits_costs_no_call(
     """The first of four is committed, then the process is gone; the next one asks for nothing."""
     async with stage(tmp_path, note, **FEW) as here:
         store = here.house.store
-        commit, done = store.commit, []
+        commit = store.commit
+        done: list[Summary] = []
 
         async def once(lease: object, draft: object) -> Summary:
             if done:

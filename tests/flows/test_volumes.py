@@ -20,7 +20,7 @@ from previously.testing import ScriptedLlm
 
 LANE = "volumes"
 PLACEHOLDER = "（总结生成中...）"
-SINGLY = {"auto_volume_summary": False, "minis_per_call": 1}
+SINGLY: dict[str, Any] = {"auto_volume_summary": False, "minis_per_call": 1}
 WIDE = 100_000  # a budget in which everything has room
 _MARK = re.compile(r"⟦(\d+)(?:-(\d+))?⟧")
 
