@@ -41,11 +41,17 @@ def _has_run(scene: Scene, last: int) -> bool:
     )
 
 
-def may_fork(scene: Scene, hints: Hints, gone: Sequence[Message], *, kept: bool) -> bool:
+def may_fork(
+    scene: Scene, hints: Hints, gone: Sequence[Message], replies: Sequence[int] = ()
+) -> bool:
     """A few messages less, from this client's own last turn back, are what a user deletes. More are
     believed once the story went on without them, or if the client says that this is a turn."""
-    few = len(gone) <= FORK_MAX and gone[-1].state == State.CANDIDATE
-    return few or ((kept or hints.tells) and _has_run(scene, OVERLAP_MIN))
+    if len(gone) <= FORK_MAX and gone[-1].state == State.CANDIDATE:
+        return True
+    settled = sum(map(scene.is_settled, replies))
+    # Where something else has changed as well, it takes a story that went on for longer.
+    near = NEAR_END if settled >= OVERLAP_MIN else OVERLAP_MIN
+    return bool(replies or hints.tells) and _has_run(scene, near)
 
 
 def are_said(scene: Scene, hints: Hints, last: int, news: Sequence[int]) -> bool:

@@ -109,7 +109,7 @@ def _appended(end: _End) -> Ending:
         shortened = "" if certainty.is_whole(scene) else "shortened "
         told = f"the {shortened}history continues what is stored, {len(news)} new"
         return Ending("append", told, news)
-    if not certainty.may_fork(scene, end.hints, end.gone, kept=bool(replies)):
+    if not certainty.may_fork(scene, end.hints, end.gone, replies):
         raise Doubt(DEEP_FORK)
     end.changes.drops += [m.id for m in end.gone]
     return Ending("append", f"{len(end.gone)} of the last are gone, {len(news)} new", news)
@@ -167,7 +167,7 @@ def _asked_again(end: _End) -> Ending:
         return Ending("append", "the last words wait for a reply")
     if _is_one_reply(gone):
         return Ending("reroll", "the last turn is asked again", rerolls=gone[0].id)
-    if not certainty.may_fork(scene, end.hints, gone, kept=False):
+    if not certainty.may_fork(scene, end.hints, gone):
         raise Doubt(DEEP_FORK)
     end.changes.drops += [m.id for m in gone]
     return Ending("append", f"{len(gone)} of the last are gone, asked again")

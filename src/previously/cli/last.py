@@ -22,7 +22,8 @@ async def show(args: argparse.Namespace, house: House, ref: ChatRef) -> int:
         raise BadInput(f"{ref.name}: {NOTHING}", field="chat")
     facts: dict[str, Any] = json.loads(sent.facts)
     blocks = [_block(*values) for values in facts.pop("blocks")]
-    facts.pop("pieces", None)  # what tells this prompt from the next one
+    for ours in ("pieces", "injected"):  # what tells this prompt, and its client, from others
+        facts.pop(ours, None)
     at = datetime.fromtimestamp(sent.sent_at_ms / 1000, UTC).isoformat(timespec="seconds")
     if args.text:
         texts = await _texts(house, ref, [word for b in blocks for word in b["sources"]])

@@ -48,6 +48,7 @@ class Turn:
     record: TurnRecord
     managed: bool = False  # the client sends only what is new
     hints: Hints = NOTHING_TOLD
+    injected: frozenset[bytes] = frozenset()  # texts that were seen not to be said by anybody
 
 
 @dataclass(frozen=True, slots=True)

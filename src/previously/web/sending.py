@@ -101,7 +101,14 @@ class Sending:
             await self.write()
 
 
+def injected_in(sent: Sent | None) -> frozenset[bytes]:
+    """What the client's requests had shown to be injected, up to the turn that this tells of."""
+    marks = json.loads(sent.facts).get("injected", ()) if sent else ()
+    return frozenset(map(bytes.fromhex, marks))
+
+
 def _sent(note: _Note) -> Sent:
+    assert note.outgoing.turn is not None
     prompt = note.outgoing.prompt
     weight = None if prompt is None else _weight(note.outgoing, prompt)
     facts = {
@@ -116,6 +123,7 @@ def _sent(note: _Note) -> Sent:
             [b.place, b.tokens, " ".join(str(i) for i in b.sources if birth(i.id) < UNBORN)]
             for b in (prompt.trace.blocks if prompt else ())
         ],
+        "injected": sorted(mark.hex() for mark in note.outgoing.turn.injected),
         "pieces": [known for known, _ in weight.pieces] if weight else [],
     }
     told = json.dumps(facts, ensure_ascii=False)

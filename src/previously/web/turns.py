@@ -33,6 +33,7 @@ from previously.service import Glance, Service
 from previously.text.wire import parse, tokens_of
 from previously.web.layout import laid_out
 from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn
+from previously.web.sending import injected_in
 
 log = logging.getLogger(__name__)
 
@@ -99,11 +100,16 @@ class Turns:
 
     async def _prepared(self, request: Request, room: Room) -> Outgoing:
         ref = await self._find(request.name)
+        if ref is not None and request.name not in self._habits:
+            await self._recall(ref)
         seen, found = await self._read(ref, request, room)
         note = ""
-        for _ in range(MENDINGS_MAX):
+        for _ in range(MENDINGS_MAX + 1):
             if ref is None or found.turn is None or not found.turn.mends:
                 break
+            if await self._recall(ref):
+                seen, found = await self._read(ref, request, room)
+                continue
             # The client's word on the past goes before the prompt that is made of it.
             await self._service.store.record_turn(ref, found.turn.mending())
             self._service.wake(ref)
@@ -133,6 +139,16 @@ class Turns:
             seen = await self._service.glance(ref, budget, limit)
             found = _aligned(seen.newest, limit, request, habit)
         return seen, found
+
+    async def _recall(self, ref: ChatRef) -> bool:
+        """Take in what requests to other processes, or before a restart, have shown to be injected.
+
+        Asked for at first sight of a chat and before anything in it is changed; whether it is news.
+        """
+        known = self._habits.get(ref.name, NOTHING_KNOWN)
+        injected = injected_in(await self._service.store.last_sent(ref)) - known.floating
+        self._note(ref.name, replace(known, floating=known.floating | injected))
+        return bool(injected)
 
     def _note(self, name: str, habit: Habit) -> None:
         """Remember how this client is, while this process lives."""
@@ -164,7 +180,13 @@ class Turns:
         return Outgoing(
             trace="; ".join([found.kind, f"fold {prompt.trace.fold.version}", *prompt.trace.notes]),
             messages=None if _same_objects(messages, request.raw) else messages,
-            turn=Turn(ref, request.said, found.turn, hints=request.hints),
+            turn=Turn(
+                ref,
+                request.said,
+                found.turn,
+                hints=request.hints,
+                injected=found.habit.floating,
+            ),
             prompt_tokens=prompt.tokens,
             client_tokens=head_tokens + sum(history),
             prompt=prompt,
