@@ -61,9 +61,12 @@ class Capture:
         return ANSWERS.get(self.number, f"Reply {self.number}.")
 
 
+def recorded(name: str) -> list[Raw]:
+    return [json.loads(line) for line in (FOLDER / name).read_text().splitlines()]
+
+
 def captures(name: str) -> Iterator[Capture]:
-    for line in (FOLDER / name).read_text().splitlines():
-        row = json.loads(line)
+    for row in recorded(name):
         if row["method"] == "POST" and "messages" in row["body"]:
             headers = {k: v for k, v in row["headers"] if k.lower() not in HOP}
             yield Capture(row["n"], headers, row["body"])
@@ -270,3 +273,74 @@ async def test_a_window_that_moves_loses_and_doubles_nothing(tmp_path: Path) -> 
             sent = iter(door.upstream.requests[-1].messages)
             assert all(m in sent for m in one.messages), one.number
             nothing_injected_is_stored(door)
+
+
+# Everything else that was recorded: passed on as it came, and nothing of it is stored.
+PASSED = {
+    "01_single_chat.jsonl": {2: "GET /v1/models"},
+    "04_sources.jsonl": {
+        **dict.fromkeys((49, 54, 55, 56, 57, 59), "GET /v1/models"),
+        58: "POST /v1/completions",
+    },
+    "05_ext_requests.jsonl": {72: "GET /v1/models"},
+}
+TOLD = {
+    "01_single_chat.jsonl": {*SINGLE, 42},  # the last is a chat of its own
+    "04_sources.jsonl": {50, 51, 52, 53},
+    "05_ext_requests.jsonl": {*WINDOWS},
+}
+SYNCED = "05_sync.jsonl"  # no requests to a model: what the client's chats hold
+
+
+def test_every_recording_has_a_row() -> None:
+    assert {path.name for path in FOLDER.glob("*.jsonl")} == {*TOLD, SYNCED}
+    for name, told in TOLD.items():
+        numbers = [row["n"] for row in recorded(name)]
+        assert len(numbers) == len(set(numbers))
+        assert set(numbers) == told | PASSED[name].keys()
+
+
+async def test_what_is_no_turn_passes_byte_for_byte_and_leaves_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as door:
+        for name, told in PASSED.items():
+            for row in recorded(name):
+                if row["n"] in told:
+                    assert told[row["n"]] == f"{row['method']} {row['path']}"
+                    await _pass(door, row)
+        assert door.rows("select count(*) from chat") == [(0,)]
+
+
+async def _pass(door: Door, row: Raw) -> None:
+    headers = {k: v for k, v in row["headers"] if k.lower() not in HOP}
+    body = None if row["method"] == "GET" else json.dumps(row["body"]).encode()
+    url = f"http://127.0.0.1:{door.port}{row['path']}"
+    async with door.http.request(row["method"], url, data=body, headers=headers) as answer:
+        assert answer.status == 200
+        said = await answer.read()
+        assert not [name for name in answer.headers if name.lower().startswith("x-previously-")]
+    seen = door.upstream.requests[-1]
+    assert (seen.path, seen.raw) == (row["path"], body or b"")
+    assert {k: seen.headers.get(k.lower()) for k in headers} == headers
+    assert body is None or said == body  # the upstream gives back what it got
+
+
+async def test_what_is_stored_is_what_the_client_says_it_has(tmp_path: Path) -> None:
+    """Its own list of each chat's messages, recorded beside the requests."""
+    texts: dict[str, str] = {}
+    rows: dict[str, list[list[Any]]] = {}
+    for sync in recorded(SYNCED):
+        texts |= sync["texts"]
+        rows[sync["chat"]["id"]] = sync["rows"]
+    async with opened(tmp_path) as door:
+        seen: dict[str, list[str]] = {}  # by chat: what its last turn showed, and the reply
+        for one in captures("05_ext_requests.jsonl"):
+            chat = one.headers["x-previously-chat"]
+            if not (await replay(door, one, chat)).startswith("pass"):
+                told = [f"{m['role'][0]}:{m['content']}" for m in one.messages]
+                seen[chat] = [*told, f"a:{one.answer}"]
+        assert len(seen) == 2
+        for chat, told in seen.items():
+            has = [f"{role[0]}:{texts[known]}" for _, known, role, *_ in rows[chat]]
+            inside = [line for line in has if line in told]  # what lies before the window changes
+            assert len(inside) >= 5  # unseen, and stays as it was last shown
+            assert (await shown(door, chat))[-len(inside) :] == inside
