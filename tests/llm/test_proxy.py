@@ -9,10 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 from openai import AsyncOpenAI, OpenAI
 
-from previously import app
+from previously import app, cli
+from previously.text.wire import parse, tokens_of
 from previously.web.serve import create_app
 from tests.llm.llama import LlamaServer
 from tests.web.rig import running
@@ -20,67 +23,115 @@ from tests.web.rig import running
 pytestmark = pytest.mark.llm
 
 FACT = "The tide-watch of Dorcas Vane hangs on nail 47 at Kettle Light."
+QUESTION = "Where does the tide-watch of Dorcas Vane hang?"
 
 
-def words(turn: int) -> str:
+def words(turn: int, times: int) -> str:
     if turn == 2:
         return f"Remember this for later. {FACT}"
-    return f"Day {turn}. {turn * 7} gulls came, the Heron passed, and I promised candles. " * 5
+    return f"Day {turn}. {turn * 7} gulls came, the Heron passed, and I promised candles. " * times
+
+
+class Wire:
+    """Stands before the model's server and remembers what it was sent last."""
+
+    def __init__(self, llama: LlamaServer) -> None:
+        self._llama = llama
+        self.last: dict[str, Any] = {}
+
+    async def pass_on(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        url = self._llama.url.removesuffix("/v1") + request.path_qs
+        headers = {"content-type": "application/json"}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(request.method, url, data=body, headers=headers) as answer,
+        ):
+            if answer.status == 200 and body:
+                self.last = json.loads(body)
+            said = await answer.read()
+            return web.Response(status=answer.status, body=said, content_type=answer.content_type)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncGenerator[str]:
+        application = web.Application()
+        application.router.add_route("*", "/v1/{rest:.*}", self.pass_on)
+        runner = web.AppRunner(application, access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        finally:
+            await runner.cleanup()
 
 
 @asynccontextmanager
-async def served(folder: Path, llama: LlamaServer) -> AsyncGenerator[tuple[int, app.House]]:
+async def served(folder: Path, url: str) -> AsyncGenerator[tuple[int, app.House]]:
     house = await app.build(folder / "previously.db")
     try:
-        async with running(create_app(house.service, llama.url)) as port:
+        async with running(create_app(house.service, url)) as port:
             yield port, house
     finally:
         await house.close()
 
 
-async def converse(folder: Path, llama: LlamaServer, turns: int) -> list[dict[str, Any]]:
-    """Every turn is answered; what was sent last, as it is told."""
-    async with served(folder, llama) as (port, house):
+async def converse(folder: Path, llama: LlamaServer, turns: int, times: int) -> list[Any]:
+    """Every turn is answered; the prompt that the model has really read for the last of them."""
+    wire = Wire(llama)
+    async with wire.listening() as url, served(folder, url) as (port, house):
         client = AsyncOpenAI(
             base_url=f"http://127.0.0.1:{port}/c/demo/v1", api_key="x", max_retries=0, timeout=300
         )
         talk: list[Any] = [{"role": "system", "content": "Answer in a few words."}]
         async with client:
-            for turn in range(turns):
-                talk.append({"role": "user", "content": words(turn)})
+            for turn in range(1, turns + 1):
+                said = QUESTION if turn == turns else words(turn, times)
+                talk.append({"role": "user", "content": said})
                 answer = await client.chat.completions.with_raw_response.create(
-                    model=llama.model, messages=talk, max_tokens=12, temperature=0
+                    model=llama.model, messages=talk, max_tokens=8, temperature=0
                 )
                 # A model of this size may say nothing at all; a client keeps something.
-                said = answer.parse().choices[0].message.content or "…"
-                talk.append({"role": "assistant", "content": said})
-                if said == "…":
+                told = answer.parse().choices[0].message.content or "…"
+                talk.append({"role": "assistant", "content": told})
+                if told == "…":
                     continue
                 assert int(answer.headers["x-previously-prompt-tokens"]) <= llama.window_tokens
         ref = (await house.service.find_chat("demo")).ref
         assert len([m async for m in house.service.messages(ref)]) >= turns * 2 - 2
-        asked = "Where does the tide-watch of Dorcas Vane hang?"
-        prompt = await house.service.prompt(ref, 1_500, query=asked, preview=True)
-        return prompt.messages
+        assert sum(tokens_of(parse(m)) for m in talk) > llama.window_tokens
+    sent: list[Any] = wire.last["messages"]
+    assert sent[-1] == {"role": "user", "content": QUESTION}
+    assert len(sent) < len(talk) - 1
+    return sent
+
+
+def kept_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the program tells of the prompt that it sent last, with its texts."""
+    asked = ["prompt", "demo", "--data", str(folder), "--last", "--text", "--json"]
+    assert cli.main(asked) == 0
+    told = json.loads(capsys.readouterr().out)
+    return "\n".join(block["text"] for block in told["blocks"])
 
 
 @pytest.mark.proves("E-08")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_twenty_turns_outgrow_a_real_window_and_none_fails(
-    tmp_path: Path, llama_server: LlamaServer
+def test_twenty_turns_outgrow_a_real_window_and_none_fails(
+    tmp_path: Path, llama_server: LlamaServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    messages = await converse(tmp_path, llama_server, 20)
-    assert "nail 47" in json.dumps(messages)
+    sent = asyncio.run(converse(tmp_path, llama_server, 20, times=5))
+    assert "nail 47" in json.dumps(sent)
+    assert "nail 47" in kept_of(tmp_path, capsys)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-async def test_after_three_hundred_turns_a_fact_of_the_second_is_still_there(
-    tmp_path: Path, llama_server: LlamaServer
+def test_after_three_hundred_turns_a_fact_of_the_second_is_still_there(
+    tmp_path: Path, llama_server: LlamaServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    messages = await converse(tmp_path, llama_server, 300)
-    assert "nail 47" in json.dumps(messages)
+    sent = asyncio.run(converse(tmp_path, llama_server, 300, times=1))
+    assert "nail 47" in json.dumps(sent)
+    assert "nail 47" in kept_of(tmp_path, capsys)
 
 
 TOOL: Any = {
@@ -108,7 +159,7 @@ SCHEMA: Any = {
 async def test_streams_tools_and_schemas_reach_a_real_model(
     tmp_path: Path, llama_server: LlamaServer
 ) -> None:
-    async with served(tmp_path, llama_server) as (port, _):
+    async with served(tmp_path, llama_server.url) as (port, _):
 
         def plainly() -> str:
             base = f"http://127.0.0.1:{port}/c/sync/v1"
