@@ -2,9 +2,10 @@
 
 Every client leads a conversation of its own and counts a turn as said once its stream came to its
 end. Afterwards every such turn must be stored. One stream in twenty is reset, ends in garbage or
-half-way, or stalls until the client gives up.
+half-way, or stalls until the client gives up. What a client does then is told by `--broken`: it
+asks the same again, drops the turn and says something else, or keeps what came and goes on.
 
-    python bench/soak.py [--streams 500] [--seconds 60]
+    python bench/soak.py [--streams 500] [--seconds 60] [--broken again|drop|keep]
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ PIECE_S = 0.05
 WARM_S = 20.0
 GROWTH_MAX = 0.05
 HISTORY = 12  # messages that a client still sends
+BROKEN = ("again", "drop", "keep")
 
 
 def event(text: str, finish: str | None = None) -> bytes:
@@ -86,46 +88,57 @@ class Upstream:
 class Client:
     """One conversation: what it has seen finished, and what went wrong."""
 
-    def __init__(self, url: str, number: int) -> None:
+    def __init__(self, url: str, number: int, on_broken: str) -> None:
         self.chat = f"soak-{number}"
+        self.on_broken = on_broken
+        self.told: list[tuple[str, str]] = []  # what it would send
         self.url = f"{url}/c/{self.chat}/v1/chat/completions"
         self.finished: list[tuple[str, str]] = []
         self.broken = 0
         self.refused = 0
 
     async def talk(self, session: aiohttp.ClientSession, until_s: float) -> None:
+        number = 0
         while time.monotonic() < until_s:
-            # A turn that broke is asked again, as a user would.
-            asked = f"{self.chat} says {len(self.finished)}"
-            reply = await self._ask(session, asked)
-            if reply is not None:
+            asked = f"{self.chat} says {number}"
+            raw = await self._ask(session, asked)
+            reply, whole = _reply(raw), b"data: [DONE]" in raw
+            if whole:
                 self.finished.append((asked, reply))
+            if whole or (self.on_broken == "keep" and reply):
+                self.told.append((asked, reply))
+            if whole or self.on_broken != "again":
+                number += 1
 
-    async def _ask(self, session: aiohttp.ClientSession, asked: str) -> str | None:
+    async def _ask(self, session: aiohttp.ClientSession, asked: str) -> bytes:
+        """All that came, whether it came to its end or not."""
         told: list[dict[str, str]] = []
-        for user, assistant in self.finished[-HISTORY // 2 :]:
+        for user, assistant in self.told[-HISTORY // 2 :]:
             told += [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
         messages = [*told, {"role": "user", "content": asked}]
         body = {"model": "m", "stream": True, "messages": messages}
+        raw = b""
         try:
             async with asyncio.timeout(CLIENT_TIMEOUT_S):
                 async with session.post(self.url, json=body) as answer:
                     if answer.status != 200:
                         self.refused += 1
-                        return None
-                    raw = await answer.read()
+                        return b""
+                    async for piece in answer.content.iter_any():
+                        raw += piece
         except (aiohttp.ClientError, TimeoutError):
             self.broken += 1
-            return None
-        return _reply(raw)
+        return raw
 
 
-def _reply(raw: bytes) -> str | None:
-    """What a client that saw the end of a stream keeps."""
-    if b"data: [DONE]" not in raw:
-        return None
-    events = [line[6:] for line in raw.splitlines() if line.startswith(b"data: {")]
-    return "".join(json.loads(e)["choices"][0]["delta"]["content"] for e in events)
+def _reply(raw: bytes) -> str:
+    """The words of a stream, as far as it came."""
+    words: list[str] = []
+    for line in raw.splitlines():
+        with suppress(ValueError):
+            if line.startswith(b"data: {"):
+                words.append(json.loads(line[6:])["choices"][0]["delta"]["content"])
+    return "".join(words)
 
 
 async def watch(system: System, seconds: float) -> list[float]:
@@ -155,7 +168,7 @@ async def lost(path: Path, clients: list[Client]) -> list[str]:
     return missing
 
 
-async def run(streams: int, seconds: float, folder: Path) -> dict[str, Any]:
+async def run(streams: int, seconds: float, on_broken: str, folder: Path) -> dict[str, Any]:
     """The storm, then the count."""
     upstream = Upstream(7)
     served = web.Application()
@@ -166,7 +179,7 @@ async def run(streams: int, seconds: float, folder: Path) -> dict[str, Any]:
     await web.TCPSite(runner, "127.0.0.1", behind, backlog=1024).start()
     with ExitStack() as stack:
         system = server(stack, behind, folder)
-        clients = [Client(system.url, n) for n in range(streams)]
+        clients = [Client(system.url, n, on_broken) for n in range(streams)]
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as session:
             until_s = time.monotonic() + seconds
@@ -209,6 +222,7 @@ def result(
         "faults": upstream.faults,
         "crashed": crashed,
         "lost": len(missing),
+        "lost_some": missing[:100],
         "rss_mb": {"warm": warm, "end": memory[-1], "most": max(memory)},
         "rss_growth": round(growth, 4),
         "bars": {"crashed": False, "lost": 0, "rss_growth": GROWTH_MAX},
@@ -220,9 +234,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--streams", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--broken", choices=BROKEN, default="again")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        told = asyncio.run(run(args.streams, args.seconds, Path(folder)))
+        told = asyncio.run(run(args.streams, args.seconds, args.broken, Path(folder)))
     print(json.dumps(told, indent=1))
     return 0 if told["held"] else 1
 

@@ -39,6 +39,9 @@ class Kind(StrEnum):
     PLACEHOLDER = "summary_placeholder"
 
 
+_SPEECH = Kind.SPEECH.value  # looked up once: this is asked of every message of every request
+
+
 class State(StrEnum):
     """Whether the client has been seen to keep a message."""
 
@@ -151,8 +154,8 @@ class Message:
     @property
     def shown(self) -> bool:
         """Whether a prompt may hold this message at all."""
-        hidden = self.hidden_by in HIDING
-        return self.deleted_at_ms is None and not hidden and self.kind == Kind.SPEECH
+        hidden = self.hidden_by is not None and self.hidden_by in HIDING
+        return self.deleted_at_ms is None and not hidden and self.kind == _SPEECH
 
     @property
     def eligible(self) -> bool:

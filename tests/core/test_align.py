@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from previously.align import NOTHING_TOLD, Alignment, Habit, Hints, align
+from previously.align import NOTHING_TOLD, Alignment, Habit, Hints, align, normal, pieces
 from previously.align.ending import ASKS_NOTHING, NO_MATCH, NOT_SETTLED, TOO_LITTLE, VERSION
 from previously.align.reading import TWO_READINGS
 from previously.model import CLIENT, Message, NewMessage, State, TurnRecord
@@ -422,6 +422,8 @@ def test_twice_the_messages_are_twice_the_work(told: Callable[[int], list[str]],
             sent = sent[count // 2 :]
         elif how == "other":
             sent = history(*story(count, " elsewhere"))
+        normal._kept_bare.cache_clear()  # what was read for the other length must be read again
+        pieces._told.cache_clear()
         looks = CountedLooks()
         sys.setprofile(looks)
         try:

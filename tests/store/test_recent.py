@@ -208,20 +208,20 @@ def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch):
     held = Recents()
     refs = [ChatRef(n, "o", str(n)) for n in range(5)]
     for ref in refs:
-        held.seen(ref, Recent(1, (message(1),), whole=True))
+        held.seen(ref, Recent.of(1, (message(1),), whole=True))
     assert [held.get(ref) is not None for ref in refs] == [False, False, True, True, True]
-    held.seen(refs[4], Recent(2, (message(1, "x" * (recent.CHARS_KEPT + 1)),), whole=True))
+    held.seen(refs[4], Recent.of(2, (message(1, "x" * (recent.CHARS_KEPT + 1)),), whole=True))
     assert held.get(refs[4]) is None
 
 
 def test_a_look_that_comes_late_takes_nothing_back():
     held, ref = Recents(), ChatRef(1, "o", "n")
-    held.seen(ref, Recent(5, (message(1), message(2)), whole=True))
-    held.seen(ref, Recent(4, (message(1),), whole=True))
-    held.seen(ref, Recent(5, (message(2),), whole=False))
-    assert held.get(ref) == Recent(5, (message(1), message(2)), whole=True)
+    held.seen(ref, Recent.of(5, (message(1), message(2)), whole=True))
+    held.seen(ref, Recent.of(4, (message(1),), whole=True))
+    held.seen(ref, Recent.of(5, (message(2),), whole=False))
+    assert held.get(ref) == Recent.of(5, (message(1), message(2)), whole=True)
     held.recorded(ref, 7, (), (message(3),))  # another process has written revision 6
-    assert held.get(ref) == Recent(5, (message(1), message(2)), whole=True)
+    assert held.get(ref) == Recent.of(5, (message(1), message(2)), whole=True)
     held.recorded(ref, 6, (1,), (message(3),))
     found = held.get(ref)
     assert found is not None
@@ -230,7 +230,7 @@ def test_a_look_that_comes_late_takes_nothing_back():
 
 def test_more_turns_do_not_let_it_grow():
     held, ref = Recents(), ChatRef(1, "o", "n")
-    held.seen(ref, Recent(0, tuple(map(message, range(10))), whole=False))
+    held.seen(ref, Recent.of(0, tuple(map(message, range(10))), whole=False))
     for rev in range(1, 200):
         held.recorded(ref, rev, (), (message(rev + 10), message(rev + 11)))
         known = held.get(ref)

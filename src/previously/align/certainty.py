@@ -34,11 +34,16 @@ def is_solid(scene: Scene) -> bool:
 
 def _has_run(scene: Scene, last: int) -> bool:
     """Whether several messages in a row are shared, among so many of the last that are."""
-    rank = {j: k for k, j in enumerate(j for j, m in enumerate(scene.stored) if m.shown)}
     return any(
-        rank.get(d, -1) - rank.get(b, -9) == 1 and not scene.unknown(a + 1, c)
+        _are_neighbours(scene.stored[b : d + 1]) and not scene.unknown(a + 1, c)
         for (a, b), (c, d) in pairwise(scene.pairs[-last:])
     )
+
+
+def _are_neighbours(stretch: Sequence[Message]) -> bool:
+    """Whether nothing that is shown stands between the first and the last of these."""
+    ends = stretch[0].shown and stretch[-1].shown
+    return ends and not any(m.shown for m in stretch[1:-1])
 
 
 def may_fork(

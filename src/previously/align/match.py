@@ -8,7 +8,6 @@ logarithm; a text that only repeats itself costs a bounded number of looks.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
 DEPTH_MAX = 6  # a stretch is parted by what is unique in it, and its parts again
@@ -43,6 +42,9 @@ def _in_span(theirs: Keys, ours: Keys, span: Span) -> list[Pair]:
     todo = [(0, span)]
     while todo:
         depth, (a, b, c, d) = todo.pop()
+        if b - a == d - c and theirs[a:b] == ours[c:d]:  # all of it, however it repeats itself
+            found += zip(range(a, b), range(c, d), strict=True)
+            continue
         anchors = _rising(_unique(theirs, ours, (a, b, c, d))) if depth < DEPTH_MAX else []
         if not anchors:
             found += _filled(theirs, ours, (a, b, c, d))
@@ -57,13 +59,18 @@ def _in_span(theirs: Keys, ours: Keys, span: Span) -> list[Pair]:
 def _unique(theirs: Keys, ours: Keys, span: Span) -> list[Pair]:
     """Pairs of keys that occur once on each side, in their order."""
     a, b, c, d = span
-    their_count, our_count = Counter(theirs[a:b]), Counter(ours[c:d])
-    where = {ours[j]: j for j in range(c, d) if our_count[ours[j]] == 1}
-    return [
-        (i, where[theirs[i]])
-        for i in range(a, b)
-        if their_count[theirs[i]] == 1 and theirs[i] in where
-    ]
+    where = _once(ours, c, d)
+    found = ((i, where.get(key, -1)) for key, i in _once(theirs, a, b).items() if i >= 0)
+    return [(i, j) for i, j in found if j >= 0]
+
+
+def _once(keys: Keys, first: int, last: int) -> dict[Hashable, int]:
+    """Where each key stands, in the order of their first places; -1 if it does so twice."""
+    where: dict[Hashable, int] = {}
+    for i in range(first, last):
+        key = keys[i]
+        where[key] = -1 if key in where else i
+    return where
 
 
 def _rising(pairs: Sequence[Pair]) -> list[Pair]:

@@ -51,7 +51,8 @@ def mend(scene: Scene) -> Mending:
     for i, j in scene.pairs:
         _same(scene, out, i, j)
     for (i, j), (k, m) in pairwise(scene.pairs):
-        _gap(scene, out, scene.unknown(i + 1, k), (j + 1, m))
+        if k - i > 1 or m - j > 1:  # mostly they are neighbours on both sides
+            _gap(scene, out, scene.unknown(i + 1, k), (j + 1, m))
     _front(scene, out)
     if len(out.edits) > EDITS_MAX:
         out.edits.clear()

@@ -9,12 +9,16 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from functools import lru_cache
 
 from previously.model import Message, NewMessage, digest
 from previously.text.wire import attachments
 
 PARAGRAPH = "\n\n"  # what clients join neighbouring messages with
 SHARED_MIN = 8  # characters in common that make two texts versions of one
+
+TEXTS_KEPT = 8_192  # a client sends the same texts again with every request…
+TEXT_CHARS_MAX = 4_096  # …and those that are no longer than this are read once
 
 _NAME = re.compile(r"[^\s:][^\n:]{0,63}:\s+(?=\S)")
 _THOUGHT = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL)
@@ -36,12 +40,19 @@ def prefix(text: str) -> str:
 
 def bare(text: str) -> str:
     """The words alone: no thoughts, no name in front."""
+    return _kept_bare(text) if len(text) <= TEXT_CHARS_MAX else _bare(text)
+
+
+def _bare(text: str) -> str:
     if "</" in text:
         spoken = _THOUGHT.sub("", text).rpartition(_THOUGHT_END)[2]
         text = spoken if spoken.strip() else text
     text = text.strip()
     name = _NAME.match(text)
     return plain(text[name.end() :] if name else text)
+
+
+_kept_bare = lru_cache(maxsize=TEXTS_KEPT)(_bare)
 
 
 def raw_key(said: Said) -> tuple[object, ...]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from previously.align import normal
 from previously.align.match import Pair, matched
 from previously.model import Message, NewMessage
 
+TOLD_KEPT = 1_024  # stored messages that a client no longer sends are read once
 LIKELY_MAX = 8  # stored messages with the same first paragraph that are tried
 
 
@@ -76,10 +78,15 @@ def _beginnings(stored: Sequence[Message], taken: set[int]) -> _Begins:
     begins: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for j, m in enumerate(stored):
         if j not in taken and m.parts is None and m.tool_calls is None:
-            told = tuple(_words(normal.paragraphs(m.body)))
+            told = _told(m.body)
             if told and told[0]:
                 begins[m.role, told[0]].append(told)
     return begins
+
+
+@lru_cache(maxsize=TOLD_KEPT)
+def _told(body: str) -> tuple[str, ...]:
+    return tuple(_words(normal.paragraphs(body)))
 
 
 def _words(parts: Sequence[str]) -> list[str]:

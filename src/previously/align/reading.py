@@ -106,17 +106,30 @@ def _chosen(scene: Scene, hints: Hints) -> Scene:
 
 def _two_readings(scene: Scene) -> tuple[list[Pair], list[Pair]]:
     """The pairs of both: the last turn again, and a new one. Empty if only one fits."""
+    ours = [j for j, m in enumerate(scene.stored) if m.shown]
+    if not _may_be_again(scene, ours):
+        return [], []
     asked = [i for i in scene.history if i in scene.said or scene.is_unknown(i)]
     while asked and scene.pieces[asked[-1]].role == "assistant" and asked[-1] not in scene.said:
         asked.pop()
-    ours = [j for j, m in enumerate(scene.stored) if m.shown]
-    if len(asked) < 2 or len(ours) < 3 or scene.stored[ours[-1]].role != "assistant":
+    if len(asked) < 2:
         return [], []
     again = _run(scene, asked, ours[:-1])
     if len(again) < len(asked):
         return [], []
     new = _run(scene, asked[:-1], ours)
     return (again, new) if len(new) == len(asked) - 1 else ([], [])
+
+
+def _may_be_again(scene: Scene, ours: Sequence[int]) -> bool:
+    """Whether the last thing asked is what the newest reply answered; mostly it is new."""
+    if len(ours) < 3 or scene.stored[ours[-1]].role != "assistant":
+        return False
+    for i in reversed(scene.history):
+        known = i in scene.said
+        if known or (scene.is_unknown(i) and scene.pieces[i].role != "assistant"):
+            return normal.key(scene.pieces[i].said) == normal.key(scene.stored[ours[-2]])
+    return False
 
 
 def _run(scene: Scene, theirs: Sequence[int], ours: Sequence[int]) -> list[Pair]:
@@ -168,9 +181,8 @@ def _confirms(
     """What stands before a reply that the client shows is kept by it, also what it cut off."""
     shown = set(changes.ids.values())
     taken = {*changes.drops, *changes.hides, end.rerolls, end.grows}
-    echoed = [
-        j for j, m in enumerate(scene.stored) if m.role == "assistant" and m.id in shown - taken
-    ]
+    left = shown - taken
+    echoed = [j for j, m in enumerate(scene.stored) if m.role == "assistant" and m.id in left]
     before = scene.stored[: max(echoed, default=-1) + 1]
     kept = [m for m in before if m.state == State.CANDIDATE and m.id not in taken]
     later = [m for m in scene.stored[len(before) :] if m.id in changes.texts]

@@ -8,8 +8,8 @@ has read the revision need not read the messages again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from previously.model import ChatRef, Message, State
 
@@ -25,6 +25,12 @@ class Recent:
     rev: int
     messages: tuple[Message, ...]
     whole: bool  # there are no others
+    chars: int = field(default=0, compare=False)  # what they hold at most
+
+    @staticmethod
+    def of(rev: int, messages: tuple[Message, ...], *, whole: bool) -> Recent:
+        """What a look has found."""
+        return Recent(rev, messages, whole, _chars(messages))
 
     def newest(self, rev: int, limit: int) -> Recent | None:
         """At most `limit` of them, as a look would find them; None if it has to look itself."""
@@ -33,24 +39,22 @@ class Recent:
             return None
         if count < limit:
             return self
-        return Recent(rev, self.messages[-limit:], whole=False)
+        return self.cut(limit, whole=False)
 
     def followed(self, rev: int, kept: Collection[int], made: tuple[Message, ...]) -> Recent:
         """After a turn that only confirmed some of them and added others."""
         confirmed = State.CONFIRMED.value
         old = [replace(m, state=confirmed) if m.id in kept else m for m in self.messages]
-        return Recent(rev, (*old, *made), self.whole)
+        return Recent(rev, (*old, *made), self.whole, self.chars + _chars(made))
 
-    def cut(self, limit: int) -> Recent:
+    def cut(self, limit: int, *, whole: bool) -> Recent:
         """No more than `limit` of them."""
-        if len(self.messages) <= limit:
-            return self
-        return Recent(self.rev, self.messages[-limit:], whole=False)
+        whole = whole and len(self.messages) <= limit
+        return Recent(self.rev, self.messages[-limit:], whole, self.chars)
 
-    @property
-    def chars(self) -> int:
-        """What keeping them costs, about."""
-        return sum([len(m.body) + len(m.parts or "") for m in self.messages])
+
+def _chars(messages: Sequence[Message]) -> int:
+    return sum([len(m.body) + len(m.parts or "") for m in messages])
 
 
 class Recents:
@@ -70,7 +74,7 @@ class Recents:
             return
         count = len(found.messages)
         if known is not None and known.rev == found.rev and len(known.messages) > count:
-            found = known.cut(count + MORE_KEPT)
+            found = known.cut(count + MORE_KEPT, whole=known.whole)
         self._keep(ref, found)
 
     def recorded(

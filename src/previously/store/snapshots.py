@@ -209,7 +209,7 @@ def glance(
     newest = None if recent is None else recent.newest(head.rev, newest_max)
     if newest is None:
         found = messages.newest(conn, ref, newest_max)
-        newest = Recent(head.rev, found, whole=len(found) < newest_max)
+        newest = Recent.of(head.rev, found, whole=len(found) < newest_max)
     fold_, shown = _folded(conn, ref, fold_key, head, known)
     tail = _tail_among(newest, fold_.tail_pos, tail_max)
     if tail is None:

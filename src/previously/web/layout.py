@@ -97,15 +97,16 @@ def laid_out(raw: Sequence[Raw], found: Alignment, new_ids: Sequence[int]) -> La
     own: dict[int, Raw] = {}
     joined: dict[int, tuple[int, ...]] = {}
     for one, place in zip(raw, found.places, strict=True):
-        ids = (*place.ids, *(new_ids[k] for k in place.new))
-        own |= dict.fromkeys(ids, one)
+        ids = (*place.ids, *[new_ids[k] for k in place.new])
+        for i in ids:
+            own[i] = one
         if len(ids) > 1:
             joined |= dict.fromkeys(ids, ids)
     return Layout(
         head=[one for one, part in zip(raw, parts, strict=True) if part == "head"],
         own=own,
         joined=joined,
-        loose=list(_loose(raw, found, new_ids)),
+        loose=list(_loose(raw, found, new_ids)) if "loose" in parts else [],
         tail=[one for one, part in zip(raw, parts, strict=True) if part == "tail"],
     )
 
