@@ -30,7 +30,7 @@ OVER_BUDGET = "over its share"
 NO_END = 1 << 62
 TAIL_SHARE_MIN = 0.25
 COVERS_SHARE_MIN = 0.1  # that a question about the past leaves to summaries
-FRAGMENTS_BESIDE = 0.10  # of what stands still, that may change with every turn
+FRAGMENTS_BESIDE = 0.08  # of what stands still, that may change with every turn
 FRAGMENTS_TOKENS_MIN = 240  # so few are paid for gladly, however short the prompt is
 NO_SUMMARY_YET = "over budget, and no summary stands for it yet"
 

@@ -26,7 +26,9 @@ _QUESTION = -2.0
 _RARITY = 0.5
 _SIGNALS_MAX = 3  # of one kind per sentence: a list of names must not crowd out everything else
 
-_SENTENCE_CHARS_MAX = 80  # a longer one is taken clause by clause
+_SENTENCE_COLUMNS_MAX = 200  # a longer one is taken clause by clause; a wide character has two
+_SHORT_TOKENS = 12  # a piece gains nothing by being shorter: scraps tell no story
+_MENDING_TOKENS = 2  # that closing what a piece leaves open may take
 
 _WORD_CHARS_MIN = 4  # shorter words are mostly grammar
 
@@ -35,7 +37,11 @@ _QUOTES_FIRST = "\u2018"  # and every wide character
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 _TERM = re.compile(rf"[^\W\d_{_HAN}][^\W_{_HAN}]*|[{_HAN}]+|\d+(?:[.,:/-]\d+)*")
 _COUNTED = re.compile("[零一二三四五六七八九十百千万两半]+[年月日号天夜周岁个次点分元块艘人只把本]")
-_TITLED = re.compile("[《「『“][^》」』”]{1,8}[》」』”]")
+_TITLED = re.compile("[《「『“][^》」』”，。！？…]{1,8}[》」』”]")  # short speech is no title
+_HEAD = re.compile(r"([^\W\d][^:：\n\"“”「」.!?。！？，,]{0,39}): (?=\S)")  # who says it, in a note
+_QUOTES = {'"': '"', "“": "”", "「": "」", "『": "』"}  # what opens, and what closes it
+_QUOTE = re.compile('["“”「」『』]')
+_COMMAS = "，；：,;:、"
 _CLAUSE_END = re.compile(r"(?<=[，；：])|(?<=[,;:])\s")
 _WIDE_STOPS = frozenset("。！？；，：")
 _CLOSING = "」』”’)）】》]'*_~\""
@@ -57,6 +63,8 @@ class _Piece(NamedTuple):
     speaker: str
     text: str
     opens: bool  # it is the first that this speaker says
+    goes_on: bool  # the sentence does not end with it
+    inside: str  # the quotation mark that was open where it begins
 
 
 def extract(lines: Sequence[tuple[str, str]], tokens_max: int) -> str:
@@ -65,7 +73,7 @@ def extract(lines: Sequence[tuple[str, str]], tokens_max: int) -> str:
     The extract never has more tokens than the material; it is empty only if that is blank. A limit
     too small for a sentence gets the beginning of the first one.
     """
-    pieces = _pieces(lines)
+    pieces = _pieces([told for line in lines for told in _told(line)])
     if not pieces:
         return ""
     material = "\n".join(_headed(speaker, text) for speaker, text in lines)
@@ -77,38 +85,74 @@ def extract(lines: Sequence[tuple[str, str]], tokens_max: int) -> str:
     return cut_to_tokens(body, room)
 
 
+def _told(line: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """The line; of a note that is said by nobody, each line with the speaker it names."""
+    if line[0]:
+        yield line
+        return
+    for row in line[1].splitlines():
+        head = _HEAD.match(row)
+        yield (head[1], row[head.end() :]) if head else ("", row)
+
+
 def _pieces(lines: Sequence[tuple[str, str]]) -> list[_Piece]:
     """Every sentence once, where it was first said."""
     pieces: list[_Piece] = []
     said: set[str] = set()
     heard: set[str] = set()
     for line, (speaker, text) in enumerate(lines):
-        for sentence in _short_sentences(text):
+        for sentence, goes_on, inside in _short_sentences(text):
             gist = _NOT_WORD.sub("", sentence).casefold() or sentence
             if gist not in said:
                 said.add(gist)
-                pieces.append(_Piece(len(pieces), line, speaker, sentence, speaker not in heard))
+                opens = speaker not in heard
+                pieces.append(_Piece(len(pieces), line, speaker, sentence, opens, goes_on, inside))
                 heard.add(speaker)
     return pieces
 
 
-def _short_sentences(text: str) -> Iterator[str]:
-    for sentence in sentences(text):
-        if len(sentence) <= _SENTENCE_CHARS_MAX:
-            yield sentence
-        else:
-            yield from filter(None, map(str.strip, _CLAUSE_END.split(sentence)))
+def _short_sentences(text: str) -> Iterator[tuple[str, bool, str]]:
+    """Sentences, or clauses of long ones; whether the sentence goes on behind each, and which
+    quotation is open where it begins. A new line opens none."""
+    for line in text.splitlines():
+        inside = ""
+        for sentence in sentences(line):
+            clauses = _clauses(sentence)
+            for clause in clauses:
+                yield clause, clause is not clauses[-1], inside
+                inside = _open_quote(inside, clause)
+
+
+def _clauses(sentence: str) -> list[str]:
+    if _columns(sentence) <= _SENTENCE_COLUMNS_MAX:
+        return [sentence]
+    return [clause for clause in map(str.strip, _CLAUSE_END.split(sentence)) if clause]
+
+
+def _open_quote(inside: str, text: str) -> str:
+    """The quotation mark that is still open behind a text."""
+    for mark in _QUOTE.findall(text):
+        if inside:
+            inside = "" if mark == _QUOTES[inside] else inside
+        elif mark in _QUOTES:
+            inside = mark
+    return inside
+
+
+def _columns(text: str) -> int:
+    return len(text) + sum(char >= _WIDE_FIRST for char in text)
 
 
 def _chosen(pieces: list[_Piece], room: int) -> list[_Piece]:
     """The pieces that fit by their own counts, best first; of worthless ones at most one."""
     tokens = [count_tokens(piece.text) for piece in pieces]
     worth = _worth(pieces)
-    ranked = sorted(pieces, key=lambda piece: -worth[piece.place] / sqrt(tokens[piece.place]))
+    size = [max(_SHORT_TOKENS, count) for count in tokens]
+    ranked = sorted(pieces, key=lambda piece: -worth[piece.place] / sqrt(size[piece.place]))
     chosen: list[_Piece] = []
     headed: set[int] = set()
     for piece in ranked:
-        cost = tokens[piece.place]
+        cost = tokens[piece.place] + _mending(piece)
         if piece.line not in headed:
             cost += count_tokens(_headed(piece.speaker, "")) + 1  # and the end of the line
         if cost <= room and (worth[piece.place] > 0 or not chosen):
@@ -134,7 +178,7 @@ def _worth(pieces: list[_Piece]) -> list[float]:
 def _signals(piece: _Piece, names: set[str], terms: list[str]) -> float:
     """What can be seen in a sentence itself."""
     text = piece.text
-    named = len(names) + len(_TITLED.findall(text))
+    named = (0 if text.isupper() else len(names)) + len(_TITLED.findall(text))
     counted = sum(term[0].isdigit() for term in terms) + len(_COUNTED.findall(text))
     worth = _NAME * min(named, _SIGNALS_MAX) + _NUMBER * min(counted, _SIGNALS_MAX)
     if _COMMITTED.search(text):
@@ -159,9 +203,31 @@ def _keys(terms: list[str]) -> set[str]:
 
 def _written(pieces: list[_Piece]) -> str:
     runs = groupby(sorted(pieces), key=lambda piece: piece.speaker)
-    return "\n".join(
-        _headed(speaker, _joined([piece.text for piece in run])) for speaker, run in runs
-    )
+    return "\n".join(_headed(speaker, _joined(_mended(list(run)))) for speaker, run in runs)
+
+
+def _mended(run: Sequence[_Piece]) -> list[str]:
+    """What was said in one go, each as a whole: a reader sees no half of a pair."""
+    stretches: list[list[_Piece]] = []
+    for piece in run:
+        if stretches and stretches[-1][-1].place == piece.place - 1:
+            stretches[-1].append(piece)
+        else:
+            stretches.append([piece])
+    return [_whole(_joined([p.text for p in s]), s[0], s[-1]) for s in stretches]
+
+
+def _whole(text: str, first: _Piece, last: _Piece) -> str:
+    if last.goes_on:
+        text = text.rstrip(_COMMAS) + "…"
+    text = first.inside + text
+    if text.count("*") % 2:
+        text = text.replace("*", "")
+    return text + _QUOTES.get(_open_quote("", text), "")
+
+
+def _mending(piece: _Piece) -> int:
+    return 0 if _whole(piece.text, piece, piece) == piece.text else _MENDING_TOKENS
 
 
 def _joined(texts: list[str]) -> str:
