@@ -7,9 +7,10 @@ from importlib.metadata import version
 import pytest
 
 from previously.errors import BadInput
+from previously.web import connection
 from previously.web.guard import BODY_BYTES_MAX
 from previously.web.serve import create_app, listen, serve
-from tests.web.rig import Door
+from tests.web.rig import Door, say
 
 OWN_NAMES = ["localhost", "localhost:8377", "LOCALHOST:1", "127.0.0.1:80", "127.0.0.9", "[::1]:9"]
 OTHER_NAMES = [
@@ -99,6 +100,51 @@ async def test_a_body_that_grows_too_large_is_refused(door: Door) -> None:
     answer = await spoken(door, *pieces)
     assert answer.startswith(b"HTTP/1.1 413")
     assert door.upstream.requests == []
+
+
+async def closed_after(door: Door, *pieces: bytes) -> bytes:
+    """What the server says to these until it closes the connection by itself."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        async with asyncio.timeout(10):
+            return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"GET /heal", HEAD + b"X-Slow: ", HEALTH + HEAD],
+    ids=["mute", "line", "head", "next"],
+)
+async def test_a_head_that_does_not_come_to_its_end_is_not_waited_for(
+    door: Door, begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "HEAD_S", 0.2)
+    said = await closed_after(door, begun)
+    assert said.startswith(b"HTTP/1.1 200") if HEALTH in begun else said == b""
+    assert door.upstream.requests == []
+
+
+async def test_a_head_without_end_is_cut_off(door: Door) -> None:
+    line = b"X-More: " + b"x" * 32_000 + b"\r\n"
+    assert await closed_after(door, HEAD, *[line] * 64) == b""
+
+
+async def test_a_turn_may_take_longer_than_its_head(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "HEAD_S", 0.1)
+    door.upstream.delay_s = 0.4
+    assert await say(door.client(), [], "Take your time.") == "I have read 1 messages."
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.9", "example.org", ""])

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from previously.errors import BadInput
 from previously.service import Service
+from previously.web.connection import Connection
 from previously.web.events import Streams
 from previously.web.guard import Guard, is_loopback, refusal
 from previously.web.metrics import Measured, Meter
@@ -165,6 +166,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 def _config(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        http=Connection,
         lifespan="on",
         ws="none",
         log_config=None,
