@@ -7,8 +7,9 @@ was injected. A request that is not understood leaves no mark, and doubt does no
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -30,7 +31,13 @@ TEXTS = st.lists(
     max_size=5,
 ).map(" ".join)
 DOUBTS_MAX = 3  # sends in a row
-HINTS = Hints()
+QUIET = NewMessage("system", "Describe the weather in one sentence.")
+CONTINUE = NewMessage(
+    "system", "[Continue your last message without repeating its original content.]"
+)
+IMPERSONATE = NewMessage(
+    "system", "[Write your next reply from the point of view of Alice, using the chat so far.]"
+)
 FLOORS_MIN = 4
 INJECTED_MAX = 3
 STEPS_MAX = 2  # changes between two requests
@@ -45,6 +52,7 @@ class Floor:
     role: str
     text: str
     hidden: bool = False
+    others: list[str] = field(default_factory=list[str])  # replies that were swiped away
 
 
 @dataclass
@@ -55,6 +63,7 @@ class Client:
     window: int | None = None  # floors that it sends at most
     merges: bool = False  # neighbours of one role become one message
     names: bool = False
+    streams: bool = True
     injected: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
 
     @property
@@ -65,14 +74,23 @@ class Client:
     def sent(self) -> list[Floor]:
         return self.visible[-(self.window or len(self.floors)) :]
 
+    @property
+    def spoken(self) -> list[Floor]:
+        """What is stored of it: all but the narrator's lines."""
+        return [floor for floor in self.visible if floor.role != "system"]
+
+    @property
+    def hints(self) -> Hints:
+        return Hints(stream=self.streams)
+
     def request(self, floors: Sequence[Floor]) -> list[NewMessage]:
         shown = [NewMessage(f.role, self._dressed(f)) for f in floors]
         messages = [*HEAD, *self._with_injections(shown), JAILBREAK]
         return list(_merged(messages)) if self.merges else messages
 
     def _dressed(self, floor: Floor) -> str:
-        name = {"user": "Alice", "assistant": "Keeper"}[floor.role]
-        return f"{name}: {floor.text}" if self.names else floor.text
+        name = {"user": "Alice", "assistant": "Keeper"}.get(floor.role, "")
+        return f"{name}: {floor.text}" if self.names and name else floor.text
 
     def _with_injections(self, shown: Sequence[NewMessage]) -> Iterator[NewMessage]:
         for i in range(len(shown) + 1):
@@ -96,6 +114,11 @@ def _is_part(some: Sequence[Line], whole: Sequence[Line]) -> bool:
     return all(line in rest for line in some)
 
 
+def _last(line: Line, lines: Sequence[Line]) -> int:
+    """Where it stands for the last time; 0 if nowhere."""
+    return max((i for i, one in enumerate(lines) if one == line), default=0)
+
+
 class Life(RuleBasedStateMachine):
     """Between two requests the client does one thing, or several."""
 
@@ -104,32 +127,39 @@ class Life(RuleBasedStateMachine):
         self.client = Client()
         self.shelf = Shelf()
         self.habit = Habit()
+        self.elsewhere = Habit()  # of another server on the same database
+        self.written: dict[str, Any] = {}  # what both can read
         self.replies = 0
         self.changed = False  # since the last request
         self.steps = 0
         self.behind = False  # something was said that is not stored
+        self.lost = False  # the window has moved on meanwhile
         self.doubts = 0  # for how many sends in a row, with nothing else between
+        self.box = ""  # what stands in the client's input box
 
-    @initialize(text=TEXTS, older=st.integers(0, 5), window=st.none() | st.integers(5, 8))
-    def start(self, text: str, older: int, window: int | None) -> None:
+    @initialize(
+        texts=st.lists(TEXTS, min_size=1, max_size=4),
+        older=st.integers(0, 5),
+        window=st.none() | st.integers(5, 8),
+        streams=st.booleans(),
+    )
+    def start(self, texts: list[str], older: int, window: int | None, streams: bool) -> None:
         self.client.floors = [Floor("assistant", "Welcome.")]
         for n in range(older):
             self.client.floors += [Floor("user", f"older {n}"), Floor("assistant", f"told {n}")]
         self.client.window = window
-        self._send(text)
+        self.client.streams = streams
+        for words in texts:
+            self._send(words)
 
     def _send(self, text: str, clean: str = "") -> None:
         self.client.floors.append(Floor("user", text))
-        self._ask(self.client.sent, clean=clean, plain=True)
+        self._ask(clean=clean, plain=True)
 
-    def _ask(
-        self, floors: list[Floor], hints: Hints = HINTS, *, clean: str = "", plain: bool = False
-    ) -> None:
-        request = self.client.request(floors)
-        found = self._read(request, hints)
-        self.replies += 1
-        told = f"Reply {self.replies}"
-        text = f"{told} about {floors[-1].text}"
+    def _ask(self, type_: str = "", *, clean: str = "", plain: bool = False) -> Floor:
+        floors = self.client.sent
+        found = self._read(self.client.request(floors), type_)
+        text = self._reply(f" about {self.client.spoken[-1].text}")
         if found.turn is not None:
             said = {"": text, "prefix": f"Keeper: {text}\nAlice: I", "cut": f"{text} and so"}
             self.shelf.record(found.turn, NewMessage("assistant", said[clean]))
@@ -137,20 +167,36 @@ class Life(RuleBasedStateMachine):
         self._check(found, plain=plain and not self.changed)
         self.changed = False
         self.steps = 0
+        return self.client.floors[-1]
 
-    def _read(self, request: Sequence[NewMessage], hints: Hints) -> Alignment:
+    def _reply(self, more: str = "") -> str:
+        self.replies += 1
+        return f"Reply {self.replies}{more}"
+
+    def _read(self, request: Sequence[NewMessage], type_: str = "") -> Alignment:
+        hints = replace(self.client.hints, type=type_)
         found = self._aligned(request, hints)
         assert found == self._aligned(request, hints)
-        for _ in range(MENDINGS_MAX):
+        for _ in range(MENDINGS_MAX + 1):
             if found.turn is None or not found.turn.mends:
                 break
+            if self._recall():
+                found = self._aligned(request, hints)
+                continue
             before = list(self.shelf.messages)
             self.shelf.record(found.turn.mending(), None)
             assert self.shelf.undone()[: len(before)] == before
             found = self._aligned(request, hints)
         assert found.turn is None or not found.turn.mends
         self.habit = found.habit
+        if found.turn is not None:
+            self.written = found.habit.written()
         return found
+
+    def _recall(self) -> bool:
+        """What every server can read: it is written down with each turn."""
+        known, self.habit = self.habit, self.habit.recalling(self.written)
+        return self.habit != known
 
     def _aligned(self, request: Sequence[NewMessage], hints: Hints) -> Alignment:
         limit = len(request) + READ_MORE
@@ -161,8 +207,13 @@ class Life(RuleBasedStateMachine):
 
         Only a request that was not understood may leave something out, and not for long.
         """
-        truth = [(f.role, bare(f.text)) for f in self.client.visible]
+        truth = [(f.role, bare(f.text)) for f in self.client.spoken]
         stored = [(role, bare(body)) for role, body in self.shelf.lines()]
+        self.lost = self.lost or (self.behind and self.client.window is not None)
+        if self.lost:  # what changed unread, and has left the window since, is as it was last read
+            shown = sum(f.role != "system" for f in self.client.sent)
+            truth = truth[-shown:]
+            stored = stored[_last(truth[0], stored) :]
         equal = False
         if found.turn is not None:
             stored[-1] = truth[-1] if truth[-1][1] in stored[-1][1] else stored[-1]
@@ -170,22 +221,109 @@ class Life(RuleBasedStateMachine):
             assert equal or self.behind, _difference(stored, truth)
             assert _is_part(stored, truth), _difference(stored, truth)
         self.behind = not equal
+        self.lost = self.lost and not (equal and self.client.window is None)
         sent = [(f.role, bare(f.text)) for f in self.client.sent]
         in_touch = len(set(stored) & set(sent)) >= FLOORS_MIN
         self.doubts = self.doubts + 1 if plain and self.behind and in_touch else 0
         assert self.doubts <= DOUBTS_MAX, (found.reason, _difference(stored, truth))
-        for text in [JAILBREAK.body, *(text for _, text, _ in self.client.injected)]:
+        self._check_injections()
+
+    def _check_injections(self) -> None:
+        told = [m.body for m in (*HEAD, JAILBREAK, QUIET, CONTINUE, IMPERSONATE)]
+        told += [text for _, text, _ in self.client.injected]
+        told += [f.text for f in self.client.floors if f.role == "system"]
+        for text in told:
             assert not any(text in m.body for m in self.shelf.messages), text
 
     @rule(text=TEXTS, clean=st.sampled_from(["", "prefix", "cut"]))
     def send(self, text: str, clean: str) -> None:
-        self._send(text, clean=clean)
+        self._send(self.box or text, clean=clean)
+        self.box = ""
+
+    @rule(texts=st.lists(TEXTS, min_size=2, max_size=4))
+    def talk(self, texts: list[str]) -> None:
+        for text in texts:
+            self._send(text)
 
     @rule(told=st.booleans())
     def swipe(self, told: bool) -> None:
         if self.client.floors[-1].role == "assistant" and len(self.client.sent) > FLOORS_MIN:
-            self.client.floors.pop()
-            self._ask(self.client.sent, Hints("swipe") if told else HINTS)
+            old = self.client.floors.pop()
+            new = self._ask("swipe" if told else "")
+            new.others = [*old.others, old.text]
+
+    @rule()
+    def swipe_back(self) -> None:
+        """Between replies that are there; the next request simply shows the other one."""
+        last = self.client.floors[-1]
+        if last.others and not last.hidden:
+            last.others.append(last.text)
+            last.text = last.others.pop(0)
+
+    @precondition(lambda self: not self.changed and not self.behind)
+    @rule(nudged=st.booleans(), text=TEXTS)
+    def go_on(self, nudged: bool, text: str) -> None:
+        """The last reply is to grow; it stands at the very end then."""
+        last = self.client.floors[-1]
+        if last.role != "assistant" or last.hidden or len(self.client.sent) <= FLOORS_MIN:
+            return
+        request = self.client.request(self.client.sent)
+        at = max(i for i, m in enumerate(request) if last.text in m.body)
+        if request[at].role == "assistant" and bare(request[at].body) == bare(last.text):
+            request.append(request.pop(at))
+        found = self._read(
+            [*request, CONTINUE] if nudged else request, "" if nudged else "continue"
+        )
+        if found.turn is not None:
+            self.shelf.record(found.turn, NewMessage("assistant", text))
+        last.text = f"{last.text} {text}"
+        self.behind = self.behind or found.turn is None
+        self._check_injections()
+
+    def _aside(self, request: Sequence[NewMessage], type_: str = "", *, streams: bool) -> Alignment:
+        now, self.client.streams = self.client.streams, streams
+        found = self._read(request, type_)
+        self.client.streams = now
+        if found.turn is not None:
+            self.shelf.record(found.turn, NewMessage("assistant", self._reply(" aside")))
+        self._check_injections()
+        return found
+
+    @precondition(lambda self: not self.changed)
+    @rule(kind=st.sampled_from(["quiet", "impersonate", "raw"]), told=st.booleans(), text=TEXTS)
+    def ask_aside(self, kind: str, told: bool, text: str) -> None:
+        """Its answer never joins the history, or as words of the user's."""
+        whole = self.client.request(self.client.sent)
+        streams = self.client.streams and kind == "impersonate"
+        request = {
+            "quiet": [*whole, QUIET],
+            "impersonate": [*whole, IMPERSONATE],
+            "raw": [HEAD[0], NewMessage("user", f"Translate {text}")],
+        }[kind]
+        if kind != "quiet" or told or self.client.streams:
+            found = self._aside(request, kind if told and kind != "raw" else "", streams=streams)
+            assert found.turn is None
+        self.box = self._reply(" for me") if kind == "impersonate" else self.box
+
+    @rule()
+    def restart(self) -> None:
+        """What earlier requests have shown is forgotten."""
+        self.habit = Habit()
+        self._recall()
+        self.doubts = 0
+
+    @rule()
+    def ask_another_server(self) -> None:
+        self.habit, self.elsewhere = self.elsewhere, self.habit
+        if self.habit == Habit():
+            self._recall()
+        self.doubts = 0
+
+    @precondition(lambda self: not self.changed)
+    @rule()
+    def narrate(self) -> None:
+        self.replies += 1
+        self.client.floors.append(Floor("system", f"Night number {self.replies} falls."))
 
     def _has_neighbours(self, back: int) -> bool:
         """What changes at the edge of all that was ever shown is beyond anybody's sight."""
@@ -195,7 +333,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(text=TEXTS, back=st.integers(1, 6))
     def edit(self, text: str, back: int) -> None:
-        if self._has_neighbours(back):
+        if self._has_neighbours(back) and self.client.sent[-back].role != "system":
             self.client.sent[-back].text = f"edited {text}"
             self.client.merges = False  # where two new texts were joined nobody can tell
             self.changed = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 TYPES = frozenset({"normal", "swipe", "regenerate", "continue", "impersonate", "quiet"})
@@ -61,3 +61,32 @@ class Habit:
     told: frozenset[int] = frozenset()  # the last messages that the last request showed
     streams: bool | None = None  # whether its turns are streamed
     last_id: int | None = None  # of its last turn
+
+    def written(self) -> dict[str, Any]:
+        """What is worth to outlive a process: texts that are injected, or may be."""
+        spots = {
+            mark.hex(): [s.after.hex(), s.later, s.order, s.request, s.newest]
+            for mark, s in self.spots.items()
+            if s.spoken
+        }
+        told = sorted(self.told) if spots else []
+        return {"floating": sorted(m.hex() for m in self.floating), "spots": spots, "told": told}
+
+    def recalling(self, written: Mapping[str, Any]) -> Habit:
+        """With what this or another process has written down; what it saw itself goes first."""
+        if not written:
+            return self
+        floating = frozenset(map(bytes.fromhex, written["floating"]))
+        spots = {
+            # Requests are numbered by each process for itself.
+            bytes.fromhex(mark): Spot(
+                bytes.fromhex(after), later, spoken=True, order=order, request=-1 - n, newest=newest
+            )
+            for mark, (after, later, order, n, newest) in written["spots"].items()
+        }
+        return replace(
+            self,
+            floating=self.floating | floating,
+            spots={**spots, **self.spots},
+            told=self.told or frozenset(written["told"]),
+        )

@@ -77,11 +77,11 @@ class Scene:
         return spots
 
     @cached_property
-    def _went_on(self) -> bool:
-        """Whether more is said now after something that was in doubt before."""
+    def _went_on(self) -> set[int]:
+        """The requests since which more is said after something that was in doubt then."""
         old = self.habit.spots
         marks = ((self.mark(i), spot) for i, spot in self.spots.items())
-        return any(m in old and spot.later > old[m].later for m, spot in marks)
+        return {old[m].request for m, spot in marks if m in old and spot.later > old[m].later}
 
     def _wanders(self, i: int, spot: Spot) -> bool:
         """Whether it is known to be injected, or was seen elsewhere before."""
@@ -100,12 +100,12 @@ class Scene:
         if self._spot_marks[self.mark(i)] > 1:
             return False  # of two that say the same nobody knows which one was seen
         if not self._is_anchored(i, old, spot):
-            return old.after == START or old.after in self._said_at
+            return old.after == START or self._stands_once(old.after)
         single = (self.mark(k) for k in self.spots if k < i and self._spot_marks[self.mark(k)] == 1)
         passed = map(self.habit.spots.get, single)
         if any(o and o.request == old.request and o.order > old.order for o in passed):
             return True
-        return old.later == spot.later and self._went_on
+        return old.later == spot.later and old.request in self._went_on
 
     def _is_anchored(self, i: int, old: Spot, spot: Spot) -> bool:
         """Whether it stands behind the same stored message; others between may have been hidden
@@ -127,6 +127,10 @@ class Scene:
     @cached_property
     def _said_at(self) -> dict[bytes, int]:
         return {self.mark(i): i for i in self.said}
+
+    def _stands_once(self, mark: bytes) -> bool:
+        """Whether it is stored, and nothing else in this request says the same."""
+        return mark in self._said_at and sum(self.mark(i) == mark for i in self.history) == 1
 
     @cached_property
     def _spot_marks(self) -> Counter[bytes]:

@@ -22,7 +22,7 @@ async def show(args: argparse.Namespace, house: House, ref: ChatRef) -> int:
         raise BadInput(f"{ref.name}: {NOTHING}", field="chat")
     facts: dict[str, Any] = json.loads(sent.facts)
     blocks = [_block(*values) for values in facts.pop("blocks")]
-    for ours in ("pieces", "injected"):  # what tells this prompt, and its client, from others
+    for ours in ("pieces", "habit"):  # what tells this prompt, and its client, from others
         facts.pop(ours, None)
     at = datetime.fromtimestamp(sent.sent_at_ms / 1000, UTC).isoformat(timespec="seconds")
     if args.text:

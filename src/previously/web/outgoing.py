@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from previously.align import NOTHING_TOLD, Hints
+from previously.align import NOTHING_KNOWN, NOTHING_TOLD, Habit, Hints
 from previously.model import Block, ChatRef, NewMessage, Prompt, TurnRecord
 from previously.service import AtMost
 from previously.web.layout import NO_LAYOUT, Layout
@@ -48,7 +48,7 @@ class Turn:
     record: TurnRecord
     managed: bool = False  # the client sends only what is new
     hints: Hints = NOTHING_TOLD
-    injected: frozenset[bytes] = frozenset()  # texts that were seen not to be said by anybody
+    habit: Habit = NOTHING_KNOWN  # what the client's requests have shown of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,10 +101,9 @@ class Sending:
             await self.write()
 
 
-def injected_in(sent: Sent | None) -> frozenset[bytes]:
-    """What the client's requests had shown to be injected, up to the turn that this tells of."""
-    marks = json.loads(sent.facts).get("injected", ()) if sent else ()
-    return frozenset(map(bytes.fromhex, marks))
+def habit_in(sent: Sent | None) -> Mapping[str, Any]:
+    """What the client's requests had shown of it, up to the turn that this tells of."""
+    return json.loads(sent.facts).get("habit", {}) if sent else {}
 
 
 def _sent(note: _Note) -> Sent:
@@ -123,7 +122,7 @@ def _sent(note: _Note) -> Sent:
             [b.place, b.tokens, " ".join(str(i) for i in b.sources if birth(i.id) < UNBORN)]
             for b in (prompt.trace.blocks if prompt else ())
         ],
-        "injected": sorted(mark.hex() for mark in note.outgoing.turn.injected),
+        "habit": note.outgoing.turn.habit.written(),
         "pieces": [known for known, _ in weight.pieces] if weight else [],
     }
     told = json.dumps(facts, ensure_ascii=False)

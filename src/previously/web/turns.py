@@ -33,7 +33,7 @@ from previously.service import Glance, Service
 from previously.text.wire import parse, tokens_of
 from previously.web.layout import laid_out
 from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn
-from previously.web.sending import injected_in
+from previously.web.sending import habit_in
 
 log = logging.getLogger(__name__)
 
@@ -141,14 +141,14 @@ class Turns:
         return seen, found
 
     async def _recall(self, ref: ChatRef) -> bool:
-        """Take in what requests to other processes, or before a restart, have shown to be injected.
+        """Take in what requests to other processes, or before a restart, have shown of the client.
 
         Asked for at first sight of a chat and before anything in it is changed; whether it is news.
         """
         known = self._habits.get(ref.name, NOTHING_KNOWN)
-        injected = injected_in(await self._service.store.last_sent(ref)) - known.floating
-        self._note(ref.name, replace(known, floating=known.floating | injected))
-        return bool(injected)
+        habit = known.recalling(habit_in(await self._service.store.last_sent(ref)))
+        self._note(ref.name, habit)
+        return habit != known
 
     def _note(self, name: str, habit: Habit) -> None:
         """Remember how this client is, while this process lives."""
@@ -185,7 +185,7 @@ class Turns:
                 request.said,
                 found.turn,
                 hints=request.hints,
-                injected=found.habit.floating,
+                habit=found.habit,
             ),
             prompt_tokens=prompt.tokens,
             client_tokens=head_tokens + sum(history),
