@@ -17,11 +17,15 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.ui.serving import Server
+from tests.ui.serving import Server, Upstream
 from tools.browser import found as browser_path
 
 STATIC = Path(__file__).parents[2] / "src/previously/web/static"
 LOCALES = {"zh": "zh-CN", "en": "en-US"}
+TALK = {
+    "en": ["Who keeps the lamp tonight?", "Tell me of the harbour.", "And the letters?"] * 4,
+    "zh": ["今晚谁守灯？", "说说港口的事。", "那些信呢？"] * 4,
+}
 SIZES = {"phone": (360, 780), "tablet": (768, 1024), "desktop": (1440, 900)}
 
 # What a browser logs by itself when a server goes away or refuses; the page shows it in words.
@@ -56,11 +60,16 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (shared / "stories.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not data.exists():
-            server = Server(shared / "stories-new")
+            upstream = Upstream()
+            server = Server(shared / "stories-new", upstream.url)
             for language in ("en", "zh"):
                 made = server.api("POST", "sample", {"language": language})
                 server.settle(made["chat"]["id"])
+                server.talk(made["chat"]["name"], TALK[language])
+                server.sent(made["chat"]["id"], len(TALK[language]))
+                server.settle(made["chat"]["id"])
             server.stop()
+            upstream.stop()
             (shared / "stories-new").rename(data)
     return data
 
@@ -79,6 +88,14 @@ def told(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[S
     data = tmp_path_factory.mktemp("told") / "data"
     shutil.copytree(stories, data)
     running = Server(data)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Generator[Upstream]:
+    """A model behind the proxy."""
+    running = Upstream()
     yield running
     running.stop()
 

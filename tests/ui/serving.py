@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,8 +24,9 @@ MAIN = "import sys; from previously.cli import main; sys.exit(main())"
 class Server:
     """`previously serve` on a data folder; stopped and started again at will, on the same port."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, upstream: str = "") -> None:
         self.data = data
+        self.upstream = upstream
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
         self.start()
@@ -37,6 +39,7 @@ class Server:
     def start(self) -> None:
         """Returns when it answers."""
         options = ["serve", "--json", "--port", str(self.port), "--data", str(self.data)]
+        options += ["--upstream", self.upstream] if self.upstream else []
         env = {**os.environ, "PYTHONPATH": str(SRC)}  # noqa: TID251 - tests' own edge
         env = {k: v for k, v in env.items() if not k.startswith("PREVIOUSLY_")}
         self._process = subprocess.Popen(
@@ -86,6 +89,32 @@ class Server:
             self.settle(made["chat"]["id"])
         return made["chat"]["id"]
 
+    def talk(self, name: str, said: list[str]) -> None:
+        """Turns through the proxy, by a client that keeps no history of its own."""
+        for text in said:
+            body = {
+                "model": "any",
+                "messages": [
+                    {"role": "system", "content": "You are Mara, who keeps the lighthouse."},
+                    {"role": "user", "content": text},
+                ],
+                "previously": {"managed": True},
+            }
+            request = urllib.request.Request(
+                f"{self.url}/c/{quote(name)}/v1/chat/completions",
+                data=json.dumps(body).encode(),
+                headers={"Content-Type": "application/json", "Authorization": "Bearer any"},
+            )
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                answer.read()
+
+    def sent(self, chat: str, turns: int) -> None:
+        """Wait until so many turns are written down."""
+        end = time.monotonic() + SETTLE_S
+        while len(self.api("GET", f"chats/{chat}/turns")["items"]) < turns:
+            assert time.monotonic() < end, f"chat {chat} has not that many turns"
+            time.sleep(0.1)
+
     def settle(self, chat: str) -> None:
         """Wait until nothing is due in a chat."""
         end = time.monotonic() + SETTLE_S
@@ -95,3 +124,24 @@ class Server:
                 return
             time.sleep(0.1)
         raise AssertionError(f"chat {chat} does not settle")
+
+
+class Upstream:
+    """A model that answers anything, in a process of its own."""
+
+    def __init__(self) -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}/v1"
+        command = [sys.executable, "-m", "previously.testing", "--port", str(port)]
+        env = {**os.environ, "PYTHONPATH": str(SRC)}  # noqa: TID251 - tests' own edge
+        self._process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline(), "the model did not start"
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(20)
+        assert self._process.stdout is not None
+        self._process.stdout.close()

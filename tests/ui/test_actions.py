@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.conftest import Open
-from tests.ui.serving import Server
+from tests.ui.serving import Server, Upstream
 
 SAID = [
     f"On day {n} Mara counts {n + 7} candles and writes to the harbour master about lamp {n}."
@@ -329,6 +330,46 @@ def test_charts_have_the_same_numbers_as_a_table(server: Server, open_page: Open
     chat = server.chat("charts", SAID)
     page = open_page(f"{server.url}/#tab=charts&chat={chat}")
     expect(page.locator(".chart svg rect").first).to_be_visible()
+    expect(page.get_by_text("This fills as your client talks")).to_be_visible()
     page.get_by_text("The same as a table").first.click()
     whole = server.api("GET", f"chats/{chat}/prompt")["chat_tokens"]
     expect(page.locator("table").first).to_contain_text(f"{whole:,}")
+
+
+@pytest.fixture
+def proxied(upstream: Upstream, tmp_path: Path) -> Generator[Server]:
+    """A server with a model behind its proxy."""
+    running = Server(tmp_path / "data", upstream.url)
+    yield running
+    running.stop()
+
+
+def test_every_turn_is_drawn_against_going_without(proxied: Server, open_page: Open) -> None:
+    chat = proxied.chat("turns", SAID)
+    page = open_page(f"{proxied.url}/#tab=charts&chat={chat}")
+    expect(page.get_by_text("This fills as your client talks")).to_be_visible()
+    proxied.talk("turns", ["And then?", "What of the candles?", "Who wrote to whom?"])
+    chart = page.locator(".chart", has_text="Prompts that were sent")
+    expect(chart.locator("svg g:has(rect.bar)")).to_have_count(3)  # drawn as they come
+    turns = proxied.api("GET", f"chats/{chat}/turns")["items"]
+    chart.get_by_text("The same as a table").click()
+    rows = chart.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    for row, turn in zip(rows.all(), turns, strict=True):
+        for tokens in (*turn["layers"].values(), turn["chat_tokens"]):
+            expect(row).to_contain_text(f"{tokens:,}")
+        assert sum(turn["layers"].values()) == turn["tokens"] < turn["chat_tokens"]
+    expect(page.get_by_text(re.compile("The last 3 turns took .* less"))).to_be_visible()
+    cached = page.locator(".chart", has_text="may have in its cache")
+    expect(cached.locator("rect.bar")).to_have_count(3)
+    assert [turn["same_tokens"] > 0 for turn in turns] == [False, True, True]
+
+    page.get_by_role("link", name="Prompt").click()
+    expect(page.locator(".prefix-line")).to_be_visible()  # against what was sent, not seen
+    page.get_by_text("What the last turn sent").click()
+    expect(page.locator("[data-sent]").first).to_be_visible()
+    sent = proxied.api("GET", f"chats/{chat}/sent")
+    expect(page.locator("[data-sent]")).to_have_count(len(sent["blocks"]))
+    assert all(block["text"] is None for block in sent["blocks"])
+    page.get_by_role("button", name="Show the words").click()
+    expect(page.locator('[data-sent="tail"] .plain-text').first).to_contain_text("Mara")

@@ -1,13 +1,13 @@
 /** 提示词: what would go to the model now, block by block, what does not, and why. */
 
-import { useSignal } from "@preact/signals";
+import { useSignal, type Signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { get } from "../lib/api";
 import { floors, known, number, percent, said, t, when } from "../lib/i18n";
 import { useResource } from "../lib/resource";
 import { href, route } from "../lib/route";
-import type { Block, Prompt } from "../lib/api-types";
+import type { Block, LastSent, Prompt } from "../lib/api-types";
 import { Icon } from "../ui/icon";
 import { Empty, Shown } from "../ui/states";
 import { Title } from "../ui/title";
@@ -108,6 +108,7 @@ export default function PromptTab(): JSX.Element {
                   later(() => (query.value = question.value.trim()));
                 }}
               />
+              {data.sent_at_ms !== null && <Sent key={data.sent_at_ms} chat={id} />}
               <Left data={data} />
               <Recalled data={data} />
               <h2>{t("prompt.blocks", { n: data.blocks.length })}</h2>
@@ -122,14 +123,13 @@ export default function PromptTab(): JSX.Element {
 
 function Facts({ data }: { data: Prompt }): JSX.Element {
   const saved = data.chat_tokens > data.tokens ? 1 - data.tokens / data.chat_tokens : 0;
-  const sent = data.last_sent;
   return (
     <dl class="facts">
       <div><dt>{t("prompt.tokens")}</dt><dd>{number(data.tokens)}</dd></div>
       <div><dt>{t("prompt.whole")}</dt><dd>{number(data.chat_tokens)}</dd></div>
       <div><dt>{t("prompt.saved")}</dt><dd>{percent(saved)}</dd></div>
       <div><dt>{t("prompt.tail")}</dt><dd>{data.fold.tail_floor === null ? "—" : `#${number(data.fold.tail_floor)}`}</dd></div>
-      {sent && <div><dt>{t("prompt.sent")}</dt><dd>{when(sent.sent_at_ms)}</dd></div>}
+      {data.sent_at_ms !== null && <div><dt>{t("prompt.sent")}</dt><dd>{when(data.sent_at_ms)}</dd></div>}
     </dl>
   );
 }
@@ -152,6 +152,60 @@ export function Layers({ data }: { data: Prompt }): JSX.Element {
         ))}
       </ul>
     </div>
+  );
+}
+
+/** What the newest turn has sent: sizes at once, words when somebody asks for them. */
+function Sent({ chat }: { chat: string }): JSX.Element {
+  const text = useSignal(false);
+  const open = useSignal(false);
+  return (
+    <details class="card sent" onToggle={(event) => (open.value = event.currentTarget.open)}>
+      <summary><h2>{t("sent.title")}</h2></summary>
+      {open.value && <SentBlocks key={String(text.value)} chat={chat} text={text} />}
+    </details>
+  );
+}
+
+function SentBlocks({ chat, text }: { chat: string; text: Signal<boolean> }): JSX.Element {
+  const last = useResource<LastSent | null>(
+    (signal) => get(`chats/${chat}/sent`, { text: text.value }, signal), [chat, text.value],
+  );
+  return (
+    <Shown of={last}>
+      {(sent) => sent && (
+        <div class="stack tight">
+          <p class="meta">
+            {sent.model && <span>{sent.model}</span>}
+            <span class="num">{t("sent.tokens", { n: number(sent.tokens), client: number(sent.client_tokens) })}</span>
+            <span>{when(sent.sent_at_ms)}</span>
+          </p>
+          <div class="row">
+            <button type="button" aria-pressed={text.value} onClick={() => (text.value = !text.value)}>{t("sent.text")}</button>
+          </div>
+          <ol class="blocks">
+            {sent.own_messages > 0 && (
+              <li><article class="block hue-hidden"><header><b>{t("place.head")}</b><span>{t("sent.own", { n: sent.own_messages })}</span></header></article></li>
+            )}
+            {sent.blocks.map((block, index) => (
+              <li key={index}>
+                <article class={`block hue-${PLACE_HUE[block.place] ?? "hidden"}`} data-sent={block.place}>
+                  <header>
+                    <b>{known("place", block.place)}</b>
+                    {block.summaries.length > 0 && (
+                      <a href={href({ tab: "summaries", summary: block.summaries[0] })}>{t("prompt.summaries", { n: block.summaries.length })}</a>
+                    )}
+                    <span class="num">{t("tokens.n", { n: number(block.tokens) })}</span>
+                  </header>
+                  {block.text && <p class="plain-text">{block.text}</p>}
+                </article>
+              </li>
+            ))}
+          </ol>
+          {text.value && <p class="soft small">{t("sent.now")}</p>}
+        </div>
+      )}
+    </Shown>
   );
 }
 
@@ -208,16 +262,18 @@ function samePrefix(now: Block[], before: Block[]): number {
 
 function Blocks({ data, previous }: { data: Prompt; previous: Prompt | null }): JSX.Element {
   if (!data.blocks.length) return <Empty icon="prompt" title={t("prompt.empty")} text={t("prompt.empty.text")} />;
-  const same = previous ? samePrefix(data.blocks, previous.blocks) : 0;
+  // What went upstream with the newest turn counts; before that, what was looked at before.
+  const compared = data.sent_at_ms !== null || previous !== null;
+  const same = data.sent_at_ms !== null ? data.same_blocks : previous ? samePrefix(data.blocks, previous.blocks) : 0;
   const cached = data.blocks.slice(0, same).reduce((sum, block) => sum + block.tokens, 0);
   return (
     <ol class="blocks">
       {data.blocks.map((block, index) => (
         <li key={index}>
-          {previous && index === same && same > 0 && (
+          {compared && index === same && same > 0 && (
             <p class="prefix-line">{t("prompt.prefix", { n: number(cached), share: percent(cached / Math.max(1, data.tokens)) })}</p>
           )}
-          <OneBlock block={block} changed={previous !== null && index >= same} />
+          <OneBlock block={block} changed={compared && index >= same} />
         </li>
       ))}
     </ol>

@@ -91,6 +91,9 @@ class Sending:
             log.warning("what was sent last is not written down yet: %s", error)
             self._notes = OrderedDict({**notes, **self._notes})
             self._turns.extendleft(reversed(turns[: NOTED_MAX - len(self._turns)]))
+            return
+        for note in notes.values():
+            self._service.changed(note.ref)  # charts have one point more
 
     async def close(self) -> None:
         """Write down the rest."""
