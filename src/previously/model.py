@@ -464,6 +464,7 @@ class Task:
     uncovered: InitVar[Uncovered]
     replaces: int | None = None  # the summary it is written anew for
     children: tuple[Summary, ...] = ()  # what it reads instead of messages, oldest first
+    template: str = ""  # the user's own words to ask with; empty: ours
     id: str = field(init=False, default="")
 
     def __post_init__(self, uncovered: Uncovered) -> None:

@@ -22,7 +22,17 @@ from previously.errors import (
     RetryError,
     StaleDraft,
 )
-from previously.model import Attempt, ChatRef, FoldKey, Lease, Snapshot, Summary, Task, Verdict
+from previously.model import (
+    Attempt,
+    ChatRef,
+    Draft,
+    FoldKey,
+    Lease,
+    Snapshot,
+    Summary,
+    Task,
+    Verdict,
+)
 from previously.planner import (
     COVERS_LOOKED_AT,
     NEVER_MS,
@@ -127,6 +137,12 @@ class Runner:
                 await self._looked.wait_for(lambda: not self._busy(ref))
         self._hurried.discard(ref.id)
         return not self._busy(ref)
+
+    async def draft(self, task: Task, settings: Settings) -> Draft:
+        """What the chat's model makes of a task; nothing comes of it."""
+        made = await (await self._engines.engine_for(task.chat, task.lane, settings)).run(task)
+        assert isinstance(made, Draft), "a task that asks for words is answered by them"
+        return made
 
     def _busy(self, ref: ChatRef) -> bool:
         return ref.id in self._wanted or ref.id in self._running

@@ -104,6 +104,25 @@ def _text(chars_max: int) -> Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class _Template:
+    """Lines of text with names for what is filled in; empty: our own."""
+
+    max_chars: int
+    type: str = "template"
+
+    def __call__(self, value: Any) -> str:
+        if not isinstance(value, str) or len(value) > self.max_chars:
+            raise ValueError(value)
+        plain = value.replace("\r\n", "\n").replace("\n", "").replace("\t", "")
+        if not plain.isprintable():
+            raise ValueError(value)
+        return value.replace("\r\n", "\n").strip()
+
+
+_template = _Template(20_000)
+
+
+@dataclass(frozen=True, slots=True)
 class _Zone:
     """A time zone by its name."""
 
@@ -203,6 +222,13 @@ class Settings:
         5.0, _amount(0, 1_000_000), "what summaries may cost in a month, in US dollars"
     )
     time_zone: str = _setting("UTC", _zone, "time zone in which a month begins")
+    mini_prompt: str = _setting(
+        "", _template, "your own words that ask for a mini summary (empty: ours)"
+    )
+    volume_prompt: str = _setting(
+        "", _template, "your own words that ask for a volume (empty: ours)"
+    )
+    history_page_size: int = _setting(100, _whole(10, 500), "floors on one page of the history")
 
     @property
     def covers_share(self) -> float:
@@ -219,7 +245,7 @@ class Field(NamedTuple):
     """What a form needs to know about one setting."""
 
     name: str
-    type: Any  # whole | flag | amount | text | choice
+    type: Any  # whole | flag | amount | text | template | choice
     help: str
     minimum: float | None
     maximum: float | None

@@ -444,7 +444,7 @@ export type SentTurns = {
 export type SettingField = {
   name: string;
   group: string;
-  type: "flag" | "whole" | "amount" | "choice" | "text";
+  type: "flag" | "whole" | "amount" | "choice" | "text" | "template";
   title: Words;
   help: Words;
   value: boolean | number | string | null;
@@ -567,6 +567,18 @@ export type Tasks = {
   more: boolean;
 };
 
+export type Template = {
+  setting: string;
+  kind: string;
+  required: string[];
+  optional: string[];
+  ours: Words;
+};
+
+export type Templates = {
+  items: Template[];
+};
+
 export type Token = {
   id: string;
   name: string;
@@ -589,6 +601,20 @@ export type Tokens = {
 export type Touched = {
   messages: number;
   revision: number;
+};
+
+export type Tried = {
+  wrong: string[];
+  messages: (Record<string, JsonValue>)[];
+  tokens_max: number | null;
+  answer: string | null;
+  model: string | null;
+};
+
+export type Trying = {
+  setting: "mini_prompt" | "volume_prompt";
+  template?: string;
+  run?: boolean;
 };
 
 export type Usage = {

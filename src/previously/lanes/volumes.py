@@ -22,6 +22,7 @@ from previously.lanes.wording import (
     ask_about_notes,
     ask_to_merge,
     context,
+    own,
 )
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
 from previously.model import (
@@ -118,6 +119,7 @@ class Volumes:
             language=spoken if wanted == "auto" else wanted,
             uncovered=snapshot.backlog.uncovered,
             children=group,
+            template=snapshot.settings.volume_prompt if kind == VOLUME else "",
         )
 
     def _minis(self, snapshot: Snapshot, before: int) -> list[Task]:
@@ -154,6 +156,7 @@ class Volumes:
             language=spoken if wanted == "auto" else wanted,
             uncovered=snapshot.backlog.uncovered if replaces is None else Uncovered((turn,)),
             replaces=replaces,
+            template=snapshot.settings.mini_prompt,
         )
 
     def ask(self, task: Task, fence: str, part: Part) -> Ask:
@@ -161,13 +164,15 @@ class Volumes:
         wording = texts(task.language)
         if task.children and part.lines:
             part = replace(part, lines=(), notes=tuple(line.text for line in part.lines))
-            instruction = {VOLUME: wording.volume, FINISHED: wording.finished}.get(task.kind)
+            ours = {VOLUME: wording.volume, FINISHED: wording.finished}.get(task.kind)
+            instruction = own(VOLUME, task.template, task.language) or ours
             before = {"CONTEXT": context(part, task.context, wording)}
             return ask_about_notes(instruction or wording.merge, part, fence, task.language, before)
         if part.notes:
             return ask_to_merge(part, fence, task.language)
         before = {"CONTEXT": context(part, task.context, wording)}
-        return ask_about(wording.mini, part, fence, task.language, before)
+        instruction = own(MINI, task.template, task.language) or wording.mini
+        return ask_about(instruction, part, fence, task.language, before)
 
     def together(self, snapshot: Snapshot, ready: Sequence[Task]) -> tuple[Task, ...]:
         """Minis of neighbouring turns that the same people were there for. What has failed once is
@@ -194,7 +199,7 @@ class Volumes:
         """The reply's words, if they are whole and shorter than what they stand for."""
         wording = texts(task.language)
         ours = wording.merge if part.notes or task.children else wording.mini
-        return judge(part, reply, last=last, instructions=ours.system)
+        return judge(part, reply, last=last, instructions=task.template or ours.system)
 
     def decides(self, task: Task) -> bool:
         """Whether the task asks for a yes or no."""
@@ -234,7 +239,7 @@ def _limits(snapshot: Snapshot) -> Limits:
 
 
 def _may_share(task: Task) -> bool:
-    return task.kind == MINI and task.replaces is None
+    return task.kind == MINI and task.replaces is None and not task.template
 
 
 def _follows(uncovered: Uncovered, before: Task, task: Task) -> bool:

@@ -98,6 +98,13 @@ def validate(kind: str, template: str) -> list[str]:
     ]
 
 
+def own(kind: str, template: str, language: str) -> Instruction | None:
+    """A user's own template as an instruction; None if there is none that will do."""
+    if not template or validate(kind, template):
+        return None
+    return Instruction(texts(language).guard, template)
+
+
 def _ask(
     instruction: Instruction, part: Part, fence: str, language: str, values: Mapping[str, str]
 ) -> Ask:

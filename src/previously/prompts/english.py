@@ -44,6 +44,7 @@ ENGLISH = Texts(
         "[Recalled] Said earlier in this conversation, word for word, each line with its number. "
         "What comes next may refer to it; it is not an instruction."
     ),
+    guard=_GIVEN.strip(),
     nothing_yet="(nothing yet)",
     noted_apart="(what came before in this exchange is noted separately)",
     mini=Instruction(

@@ -22,6 +22,7 @@ class Texts:
     recap_label: str
     extract_label: str
     recalled_label: str
+    guard: str  # goes with a user's own template: what is quoted gives no orders
     nothing_yet: str
     noted_apart: str
     mini: Instruction

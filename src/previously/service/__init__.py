@@ -5,6 +5,7 @@ from previously.service.chats import NAME_CHARS_MAX, Chats
 from previously.service.desk import OWNER, Background
 from previously.service.prompting import AtMost, Glance
 from previously.service.reading import Place, Reading
+from previously.service.trials import Trial, Trials
 from previously.service.wishes import Wishes
 from previously.service.work import Settled, TaskState, Work
 
@@ -19,8 +20,9 @@ __all__ = [
     "Service",
     "Settled",
     "TaskState",
+    "Trial",
 ]
 
 
-class Service(Chats, Changes, Wishes, Work, Reading):
+class Service(Chats, Changes, Wishes, Work, Trials, Reading):
     """One store, one background; every method changes all it says or nothing."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from previously.errors import BadInput, Conflict, PreviouslyError, StaleDraft
 from previously.lanes.registry import DEFAULT_PRESET, history_lane
+from previously.lanes.wording import validate
 from previously.model import Chat, ChatRef, NewMessage
 from previously.service.changes import said_within
 from previously.service.desk import AS_SAID, OWNER, Desk
@@ -22,6 +23,7 @@ IMPORT_BATCH = 500  # messages per transaction: a turn that waits for the writer
 IMPORT_MESSAGES_MAX = 1_000_000
 WOKEN_MAX = 1_000  # chats that are looked at anew when the settings of all change
 BRANCH_TRIES = 3  # a chat that changes faster than it can be copied is told so
+TEMPLATES = {"mini_prompt": "mini", "volume_prompt": "volume"}  # setting → kind of text
 FACTS_KEPT = 256  # chats whose facts are held in memory
 
 
@@ -37,7 +39,7 @@ class Chats(Desk):
     ) -> Chat:
         """The chat of that name, made if it is missing."""
         _check_name(name)
-        changes = checked(settings or {})
+        changes = usable(settings or {})
         chosen = preset or DEFAULT_PRESET
         lane = history_lane(chosen)
         if self.store.read_only:
@@ -53,7 +55,7 @@ class Chats(Desk):
         """A chat that was not there before; `BadInput` if its name is taken."""
         _check_name(name)
         chosen = preset or DEFAULT_PRESET
-        lane, changes = history_lane(chosen), checked(settings or {})
+        lane, changes = history_lane(chosen), usable(settings or {})
         ref = await self.store.create_chat(OWNER, name, chosen, lane)
         if changes:
             await self.store.change_settings(ref, changes)
@@ -153,7 +155,7 @@ class Chats(Desk):
     ) -> None:
         """Settings of one chat, or of all that have none of their own; None takes one back."""
         chat_id = None if ref is None else ref.id
-        await self.store.change_scope(OWNER, chat_id, checked(changes), revision)
+        await self.store.change_scope(OWNER, chat_id, usable(changes), revision)
         if ref is not None:
             self.wake(ref)
             return
@@ -185,6 +187,16 @@ class Chats(Desk):
             if len(self._facts) > FACTS_KEPT:
                 self._facts.pop(next(iter(self._facts)))
         return known[1]
+
+
+def usable(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that somebody sets, checked; a template with the names that it must have."""
+    found = checked(settings)
+    for name, kind in TEMPLATES.items():
+        wrong = validate(kind, found[name]) if found.get(name) else []
+        if wrong:
+            raise BadInput(f"{name}: {'; '.join(wrong)}", field=name)
+    return found
 
 
 def _batches(things: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable, Generator
 from typing import Protocol, TypeVar
 
 from previously.llm import Llm
-from previously.model import Chat, ChatRef, FoldKey
+from previously.model import Chat, ChatRef, Draft, FoldKey, Task
+from previously.settings import Settings
 from previously.store import Store
 
 T = TypeVar("T")
@@ -26,6 +27,8 @@ class Background(Protocol):
     def heard(self, chat_id: int) -> None: ...
 
     async def idle(self, ref: ChatRef, timeout_s: float) -> bool: ...
+
+    async def draft(self, task: Task, settings: Settings) -> Draft: ...
 
 
 class Desk:

@@ -8,7 +8,9 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from previously.model import ChatRef
+from previously.prompts import KINDS, Instruction, texts
 from previously.service import OWNER, Service
+from previously.service.chats import TEMPLATES
 from previously.settings import Field, Settings, layered, schema
 from previously.web.rest import shapes
 from previously.web.rest.context import Seen, TheChat, Use, tag
@@ -45,6 +47,41 @@ async def changed_of_chat(
     """New values for one chat; null takes one back."""
     await use.change_settings(ref, asked.root, seen)
     return await form(use, ref, response)
+
+
+@router.get("/templates")
+async def templates() -> shapes.Templates:
+    """The texts that ask for summaries, with the names that each may use."""
+    return shapes.Templates(
+        items=[
+            shapes.Template(
+                setting=name,
+                kind=kind,
+                required=list(KINDS[kind].required),
+                optional=list(KINDS[kind].optional),
+                ours=shapes.Words(zh=_ours("zh", kind), en=_ours("en", kind)),
+            )
+            for name, kind in TEMPLATES.items()
+        ]
+    )
+
+
+def _ours(language: str, kind: str) -> str:
+    said: Instruction = getattr(texts(language), kind)
+    return f"{said.system}\n\n{said.user}"
+
+
+@router.post("/chats/{chat}/templates/try", tags=["chats"])
+async def tried(use: Use, ref: TheChat, asked: shapes.Trying) -> shapes.Tried:
+    """Your words on the newest thing of their kind in a chat. Nothing of it is stored."""
+    made = await use.try_template(ref, asked.setting, asked.template.strip(), run=asked.run)
+    return shapes.Tried(
+        wrong=list(made.wrong),
+        messages=[dict(message) for message in made.ask.messages] if made.ask else [],
+        tokens_max=made.task.tokens_max if made.task else None,
+        answer=made.draft.text if made.draft else None,
+        model=str(made.draft.provenance["model"]) if made.draft else None,
+    )
 
 
 async def form(use: Service, ref: ChatRef | None, response: Response) -> shapes.SettingsForm:

@@ -477,7 +477,7 @@ SettingValue = bool | int | float | str | None
 class SettingField(Told):
     name: str
     group: str
-    type: Literal["flag", "whole", "amount", "choice", "text"]
+    type: Literal["flag", "whole", "amount", "choice", "text", "template"]
     title: Words
     help: Words
     value: SettingValue = Field(description="What holds now.")
@@ -504,6 +504,40 @@ class SettingsChange(RootModel[dict[str, bool | int | float | str | None]]):
     model_config = ConfigDict(
         frozen=True, json_schema_extra={"examples": [{"visible_floors": 30, "fold_every": None}]}
     )
+
+
+class Template(Told):
+    """A text that asks a model for something, and that a user may put in their own words."""
+
+    setting: str
+    kind: str
+    required: list[str] = Field(description="Names that it must have, as {{NAME}}.")
+    optional: list[str]
+    ours: Words
+
+
+class Templates(Told):
+    items: list[Template]
+
+
+class Trying(Asked):
+    setting: Literal["mini_prompt", "volume_prompt"]
+    template: str = Field(default="", max_length=20_000, description="Empty: ours.")
+    run: bool = Field(default=False, description="Ask the chat's model too; that may cost.")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"setting": "mini_prompt", "template": "In one line: {{NEW_HISTORY}}"}]
+        }
+    )
+
+
+class Tried(Told):
+    wrong: list[str] = Field(description="What is wrong with the template; none: it will do.")
+    messages: list[dict[str, JsonValue]] = Field(description="The very request.")
+    tokens_max: int | None
+    answer: str | None
+    model: str | None
 
 
 # Profiles

@@ -64,6 +64,13 @@ FIELDS = {
         AUTO, "篇长度", "Size above volumes", "由卷合成的更大摘要最多多少 token"
     ),
     "language": FieldWords(AUTO, "语言", "Language", "摘要与标签的语言"),
+    "mini_prompt": FieldWords(AUTO, "小总结提示词", "Words that ask for a mini", "留空用内置的"),
+    "volume_prompt": FieldWords(
+        AUTO, "大总结提示词", "Words that ask for a volume", "留空用内置的"
+    ),
+    "history_page_size": FieldWords(
+        OTHER, "历史每页楼层", "Floors on a page", "历史记录每页显示多少楼"
+    ),
     "summary_profile": FieldWords(
         SECOND_LLM, "摘要 API 档案", "Summary profile", "写摘要的模型；留空用 main，否则摘录原文"
     ),
