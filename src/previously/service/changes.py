@@ -7,6 +7,7 @@ from typing import Any
 
 from previously.errors import BadInput
 from previously.model import ChatRef, Message, NewMessage, Summary, key
+from previously.planner import NEVER_MS
 from previously.service.desk import Desk
 from previously.store import Kept
 
@@ -87,6 +88,10 @@ class Changes(Desk):
     async def restore_summary(self, ref: ChatRef, revision_id: int) -> Summary:
         """Let an older revision, or a proposal, stand."""
         return self._changed(ref, await self.store.restore_summary(ref, revision_id))
+
+    async def delete_summary(self, ref: ChatRef, summary_id: int) -> None:
+        """Show what a summary stood for in its place; `restore_summary` takes that back."""
+        self._changed(ref, await self.store.delete_summary(ref, summary_id, NEVER_MS))
 
     async def reject_proposal(self, ref: ChatRef, proposal_id: int) -> None:
         """Leave the messages as they were said instead."""

@@ -11,7 +11,7 @@ from previously.measure import count_tokens
 from previously.model import ChatRef, Summary, SummaryStatus, digest, key
 from previously.store import changes, coverage, rows
 from previously.store.rows import M, S
-from previously.store.schema import hole, link, summary, work
+from previously.store.schema import attempt, hole, link, summary, work
 
 READY, PROPOSED = SummaryStatus.READY.value, SummaryStatus.PROPOSED.value
 SUPERSEDED, DELETED = SummaryStatus.SUPERSEDED.value, SummaryStatus.DELETED.value
@@ -119,6 +119,44 @@ def reject(conn: sa.Connection, ref: ChatRef, proposal_id: int) -> None:
         raise BadInput("only a proposal can be rejected")
     changes.take_rev(conn, ref)
     _set_status(conn, proposal_id, DELETED)
+
+
+def delete(
+    conn: sa.Connection, ref: ChatRef, summary_id: int, not_before_ms: int, now_ms: int
+) -> None:
+    """The user wants no such text: what it stood for is shown instead, and it is not written anew
+    unless that changes. `restore` takes it back."""
+    gone = find(conn, ref, summary_id)
+    if gone.status != READY:
+        raise BadInput("only the revision that stands can be deleted")
+    changes.take_rev(conn, ref)
+    _set_status(conn, gone.id, DELETED)
+    _refresh(conn, ref, [gone.id], now_ms)
+    made_of = coverage.targets(conn, [gone.id])[gone.id]
+    if gone.level:
+        _put_off(conn, ref, _task_id(conn, gone, made_of), gone.lane, not_before_ms, now_ms)
+        return
+    mine = sa.and_(hole.c.chat_id == ref.id, hole.c.lane == gone.lane)
+    held = hole.c.message_id.in_(made_of)
+    conn.execute(sa.update(hole).where(mine, held).values(proposal=gone.id))
+
+
+def _task_id(conn: sa.Connection, gone: Summary, children: Sequence[int]) -> str:
+    """Of the task that would write it again."""
+    query = sa.select(S.id, S.hash).where(S.id.in_(children)).order_by(S.first_pos)
+    parts = (part for row in conn.execute(query) for part in (str(row.id), row.hash))
+    return digest(gone.lane, gone.kind, "", *parts).hex()
+
+
+def _put_off(
+    conn: sa.Connection, ref: ChatRef, task_id: str, lane: str, not_before_ms: int, now_ms: int
+) -> None:
+    mine = sa.and_(attempt.c.chat_id == ref.id, attempt.c.task_id == task_id)
+    conn.execute(sa.delete(attempt).where(mine))
+    values = {"chat_id": ref.id, "task_id": task_id, "lane": lane, "verdict": "cancelled"}
+    values |= {"error_class": "", "error_text": "", "tries": 0}
+    values |= {"not_before": not_before_ms, "updated_at": now_ms}
+    conn.execute(sa.insert(attempt), values)
 
 
 def propose(conn: sa.Connection, ref: ChatRef, made: Summary) -> None:

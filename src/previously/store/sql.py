@@ -439,6 +439,9 @@ class SqlStore:
     async def restore_summary(self, ref: ChatRef, revision_id: int) -> Summary:
         return await self._change(ref, revisions.restore, revision_id, self._clock_ms())
 
+    async def delete_summary(self, ref: ChatRef, summary_id: int, not_before_ms: int) -> None:
+        await self._change(ref, revisions.delete, summary_id, not_before_ms, self._clock_ms())
+
     async def reject_proposal(self, ref: ChatRef, proposal_id: int) -> None:
         await self._change(ref, revisions.reject, proposal_id)
 

@@ -105,3 +105,31 @@ async def test_an_empty_summary_is_refused(rest: Rest):
     first = (await rest.get(f"chats/{chat}/summaries"))["items"][0]
     answer = await rest.call("PATCH", f"summaries/{first['id']}", json={"text": "  "})
     assert (answer.status, answer.body["field"]) == (422, "text")
+
+
+@pytest.mark.parametrize("level", [0, 1])
+async def test_a_deleted_summary_gives_way_to_what_it_stood_for_and_can_come_back(
+    either: Rest, level: int
+):
+    chat = await either.chat(160)
+    top = (await either.get(f"chats/{chat}/summaries"))["items"]
+    one = next(s for s in top if s["level"] == level)
+    answer = await either.call("DELETE", f"summaries/{one['id']}")
+    assert answer.status == 204
+    await either.settle(chat)
+    left = (await either.get(f"chats/{chat}/summaries?limit=500"))["items"]
+    over = [s for s in left if s["first_floor"] <= one["first_floor"] <= s["last_floor"]]
+    assert one["id"] not in {s["id"] for s in left}
+    assert {s["level"] for s in over} == ({0} if level else set())
+    ref = await either.ref(chat)
+    assert await either.house.store.is_sound(ref, "volumes")
+    page = await either.get(f"chats/{chat}/messages?from_floor={one['first_floor']}&limit=1")
+    how = page["items"][0]["place"]["how"]
+    assert how == ("summary" if level else "verbatim") or page["items"][0]["place"]["reason"]
+    assert (await either.call("DELETE", f"summaries/{one['id']}")).status == 409
+    back = await either.post(f"summaries/{one['id']}/restore")
+    assert back["status"] == "ready"
+    await either.settle(chat)
+    again = (await either.get(f"chats/{chat}/summaries"))["items"]
+    assert [s["id"] for s in again] == [s["id"] for s in top]
+    assert await either.house.store.is_sound(ref, "volumes")

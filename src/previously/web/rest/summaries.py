@@ -76,6 +76,14 @@ async def changed(
     return await full(use, ref, made.id, response)
 
 
+@router.delete("/summaries/{summary}", status_code=204)
+async def removed(use: Use, ref: ItsChat, summary: SummaryId, seen: Seen) -> None:
+    """Show what it stands for in its place; it is not written anew. POST …/restore undoes it."""
+    key = ids.summary_key(summary)
+    await _check_stands(use, ref, key, seen)
+    await use.delete_summary(ref, key)
+
+
 async def _check_stands(use: Service, ref: ChatRef, key: int, seen: int | None) -> None:
     """Another revision stands: somebody has edited or rewritten it meanwhile."""
     found = (await use.store.summary(ref, key)).summaries[0]
