@@ -373,3 +373,90 @@ def test_every_turn_is_drawn_against_going_without(proxied: Server, open_page: O
     assert all(block["text"] is None for block in sent["blocks"])
     page.get_by_role("button", name="Show the words").click()
     expect(page.locator('[data-sent="tail"] .plain-text').first).to_contain_text("Mara")
+
+
+def test_ones_own_words_are_checked_tried_and_saved(server: Server, open_page: Open) -> None:
+    chat = server.chat("templates", SAID)
+    page = open_page(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
+    field = page.locator('[data-setting="mini_prompt"]')
+    words = field.get_by_role("textbox")
+    words.fill("Retell it. {{NONSENSE}}")
+    expect(field.get_by_text("{{NEW_HISTORY}} is missing.")).to_be_visible()
+    expect(field.get_by_text("{{NONSENSE}} means nothing here.")).to_be_visible()
+    expect(field.get_by_role("button", name="Ask the model too")).to_be_disabled()
+    words.fill("In one line: ")
+    field.get_by_role("button", name="{{NEW_HISTORY}}").click()
+    expect(words).to_have_value("In one line: {{NEW_HISTORY}}")
+    field.get_by_role("button", name="Show the request for “templates”").click()
+    expect(field.locator('[data-tried="message"]').last).to_contain_text("In one line: ===")
+    expect(field.locator('[data-tried="message"]').last).to_contain_text("Mara counts")
+    field.get_by_role("button", name="Ask the model too").click()
+    expect(field.locator('[data-tried="answer"]')).to_contain_text("Mara")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".toast", has_text="Saved")).to_be_visible()
+    page.reload()
+    expect(words).to_have_value("In one line: {{NEW_HISTORY}}")
+    field.get_by_role("button", name="Reset").click()
+    page.get_by_role("button", name="Save").click()
+    expect(words).to_have_value("")
+    field.get_by_role("button", name="Start from ours").click()
+    expect(words).to_have_value(re.compile("You keep the memory"))
+
+
+def test_a_summary_is_deleted_and_brought_back(server: Server, open_page: Open) -> None:
+    chat = server.chat("gone", SAID)
+    page = open_page(f"{server.url}/#tab=summaries&chat={chat}")
+    nodes = page.locator(".node")
+    expect(nodes.first).to_be_visible()
+    last = nodes.last
+    name = last.get_by_role("heading").inner_text()
+    last.get_by_role("button", name=f"More for {name}").click()
+    last.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name=name, exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+
+
+@pytest.mark.proves("D-51", "D-57d")
+def test_pages_are_as_long_as_the_setting_says(server: Server, open_page: Open) -> None:
+    chat = server.chat("pages", [f"Floor {n}" for n in range(250)], settle=False)
+    page = open_page(f"{server.url}/#tab=history&chat={chat}&page=1")
+    for number, (count, first) in enumerate([(100, 0), (100, 100), (50, 200)], 1):
+        box = page.get_by_role("spinbutton").first
+        box.fill(str(number))
+        box.press("Enter")
+        expect(floor(page, first)).to_be_visible()
+        expect(page.locator(".floor")).to_have_count(count)
+    server.api("PATCH", f"chats/{chat}/settings", {"history_page_size": 40})
+    page.goto(f"{server.url}/#tab=history&chat={chat}&page=7")
+    page.reload()
+    expect(page.locator(".floor")).to_have_count(10)
+    expect(floor(page, 240)).to_be_visible()
+
+
+DROP = """
+(box) => {
+  const data = new DataTransfer();
+  const line = JSON.stringify({ role: "user", content: "Dropped words." });
+  data.items.add(new File([line], "dropped story.jsonl"));
+  for (const kind of ["dragover", "drop"]) {
+    box.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: data }));
+  }
+}
+"""
+
+
+def test_a_file_is_dropped_and_recording_paused(server: Server, open_page: Open) -> None:
+    page = open_page(f"{server.url}/#tab=chats")
+    expect(page.locator(".drop")).to_be_visible()
+    page.locator(".drop").evaluate(DROP)
+    card = page.locator(".chat-card", has_text="dropped story")
+    expect(card).to_be_visible()
+    expect(page.get_by_text("Imported: dropped story, 1 floor")).to_be_visible()
+    for action, mark in (("Pause recording", 1), ("Go on recording", 0)):
+        card.get_by_role("button", name="Actions for “dropped story”").click()
+        page.get_by_role("button", name=action).click()
+        expect(card.get_by_text("Recording is paused")).to_have_count(mark)
+    card.get_by_role("button", name="Actions for “dropped story”").click()
+    page.get_by_role("button", name="Way of remembering").click()
+    expect(page.locator("[data-cost]")).to_contain_text("costs nothing now")

@@ -29,11 +29,7 @@ interface Options {
 export async function call<T>(method: string, path: string, options: Options = {}): Promise<T> {
   const headers: Record<string, string> = {};
   let body: BodyInit | undefined;
-  if (options.body instanceof Blob) {
-    headers["content-type"] = "application/octet-stream";
-    body = options.body;
-  }
-  else if (options.body !== undefined) {
+  if (options.body !== undefined) {
     headers["content-type"] = "application/json";
     body = JSON.stringify(options.body);
   }
@@ -65,6 +61,27 @@ export const patch = <T>(path: string, body: unknown, version: string | number =
   call<T>("PATCH", path, { body, version });
 export const remove = <T>(path: string, version: string | number = ""): Promise<T> =>
   call<T>("DELETE", path, { version });
+
+/** A file as it is. `fetch` does not say how much of it is on its way; this does. */
+export function upload<T>(path: string, file: Blob, query: Options["query"], onSent: (share: number) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", `/api/${path}${search(query)}`);
+    request.setRequestHeader("content-type", "application/octet-stream");
+    request.upload.onprogress = ({ loaded, total }) => onSent(total ? loaded / total : 0);
+    request.onerror = () => {
+      reachable.value = false;
+      reject(new Problem(0, ""));
+    };
+    request.onload = () => {
+      const data = json(request.responseText);
+      locked.value = request.status === 401;
+      if (request.status < 300) resolve(data as T);
+      else reject(problem(request.status, data, request.responseText));
+    };
+    request.send(file);
+  });
+}
 
 function search(query: Options["query"]): string {
   const params = new URLSearchParams();

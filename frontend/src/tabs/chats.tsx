@@ -3,12 +3,12 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
-import { call, get, patch, post, Problem, remove } from "../lib/api";
-import { fromNow, known, t } from "../lib/i18n";
+import { get, patch, post, Problem, remove, upload } from "../lib/api";
+import { fromNow, known, money, t } from "../lib/i18n";
 import { useResource, type Resource } from "../lib/resource";
 import { go, href, route } from "../lib/route";
 import { about, titleOf } from "../lib/store";
-import type { Chat, ChatPage, Hits, Imported } from "../lib/api-types";
+import type { Chat, ChatPage, Estimate, Hits, Imported } from "../lib/api-types";
 import { Confirm, Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icon";
 import { Menu } from "../ui/menu";
@@ -190,6 +190,7 @@ function Preset({ chat, onSave, onClose }: {
     <Dialog title={t("chats.preset")} onClose={onClose}>
       <Presets chosen={preset.value} onChoose={(each) => (preset.value = each)} />
       <p class="soft small">{t("chats.preset.text")}</p>
+      <Cost chat={chat.id} />
       <div class="row end">
         <button type="button" onClick={onClose}>{t("cancel")}</button>
         <button
@@ -204,6 +205,22 @@ function Preset({ chat, onSave, onClose }: {
         </button>
       </div>
     </Dialog>
+  );
+}
+
+/** What writing about all that has no summary yet is expected to take; nothing begins by asking. */
+function Cost({ chat }: { chat: string }): JSX.Element {
+  const expected = useResource<Estimate>(() => post(`chats/${chat}/backfill`, { dry_run: true }), [chat]);
+  return (
+    <Shown of={expected}>
+      {({ calls, messages, model, cost_usd: cost }) => (
+        <p class="note" data-cost>
+          {calls === 0 ? t("preset.cost.none") : t("preset.cost", {
+            n: messages, calls, model, cost: cost === null ? t("unknown") : money(cost),
+          })}
+        </p>
+      )}
+    </Shown>
   );
 }
 
@@ -297,18 +314,20 @@ function Deleted({ onChanged }: { onChanged: () => void }): JSX.Element | null {
 
 function Import({ onDone }: { onDone: () => void }): JSX.Element {
   const over = useSignal(false);
-  const sent = useSignal<number | null>(null);
+  const sent = useSignal<{ file: string; share: number } | null>(null);
   const problem = useSignal("");
   const picker = useRef<HTMLInputElement>(null);
   const take = async (files: FileList | null | undefined) => {
     problem.value = "";
     const all = [...(files ?? [])];
     for (const [index, file] of all.entries()) {
-      sent.value = index / all.length;
+      sent.value = { file: file.name, share: index / all.length };
       try {
         const name = file.name.replace(/\.[a-z]+$/i, "") || file.name;
-        const made = await call<Imported>("POST", "import", { body: file, query: { name } });
-        say(t("import.done", { title: titleOf(made.chat) }));
+        const made = await upload<Imported>("import", file, { name }, (share) => {
+          sent.value = { file: file.name, share: (index + share) / all.length };
+        });
+        say(t(made.held ? "import.held" : "import.done", { title: titleOf(made.chat), n: made.messages }));
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
         problem.value = `${file.name}: ${words(error)}`;
@@ -337,7 +356,12 @@ function Import({ onDone }: { onDone: () => void }): JSX.Element {
       <input class="visually-hidden" type="file" multiple tabIndex={-1} aria-label={t("import.choose")} ref={picker}
         accept=".json,.jsonl,.txt,.zip" onChange={(event) => void take(event.currentTarget.files)} />
       <button type="button" onClick={() => picker.current?.click()}><Icon name="upload" /> {t("import.choose")}</button>
-      {sent.value !== null && <progress aria-label={t("import.busy")} value={sent.value || undefined} max={1} />}
+      {sent.value && (
+        <div class="stack tight" role="status">
+          <span class="soft small">{t(sent.value.share < 1 ? "import.sending" : "import.busy", { file: sent.value.file })}</span>
+          <progress aria-label={t("import.title")} value={sent.value.share < 1 ? sent.value.share : undefined} max={1} />
+        </div>
+      )}
       {problem.value && <p class="note bad" role="alert">{problem.value}</p>}
     </section>
   );

@@ -15,6 +15,7 @@ import { Shown } from "../ui/states";
 import { Title } from "../ui/title";
 import { say, words } from "../ui/toast";
 import { Profiles } from "./profiles";
+import { Templates } from "./templates";
 
 export default function Settings(): JSX.Element {
   const { chat, params } = route.value;
@@ -80,7 +81,7 @@ function Form({ form, path, resource }: {
         <section class="card stack" key={group.id} aria-labelledby={`group-${group.id}`}>
           <h2 id={`group-${group.id}`}>{group.title[lang.value]}</h2>
           <div class="fields">
-            {form.fields.filter((field) => field.group === group.id).map((field) => (
+            {form.fields.filter((field) => field.group === group.id && field.type !== "template").map((field) => (
               <Field
                 key={field.name}
                 field={field}
@@ -94,6 +95,13 @@ function Form({ form, path, resource }: {
           </div>
         </section>
       ))}
+      <Templates
+        fields={form.fields.filter(({ type }) => type === "template")}
+        valueOf={(field) => String(shownValue(field, changes.value))}
+        isOwn={(field) => (changes.value[field.name] === undefined ? field.own !== null : changes.value[field.name] !== null)}
+        errors={errors.value}
+        onChange={set}
+      />
       {(dirty || problem.value) && (
         <div class="bar-save">
           <button class="primary" disabled={busy.value || !dirty}>{t("save")}</button>

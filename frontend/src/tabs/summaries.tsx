@@ -178,6 +178,7 @@ function Node({ summary, path, onChanged }: NodeProps): JSX.Element {
           actions={[
             { icon: "history", text: t("summaries.revisions"), run: () => (looking.value = true) },
             { icon: "link", text: t("summaries.sources"), href: href({ tab: "history", floor: summary.first_floor }) },
+            { icon: "trash", text: t("summaries.delete"), bad: true, run: () => void removeOne(summary, name, onChanged) },
           ]}
         />
         </div>
@@ -210,6 +211,14 @@ function Node({ summary, path, onChanged }: NodeProps): JSX.Element {
       {looking.value && <Revisions summary={summary} name={name} onChanged={onChanged} onClose={() => (looking.value = false)} />}
     </article>
   );
+}
+
+async function removeOne({ id }: Summary, name: string, onChanged: () => void): Promise<void> {
+  if ((await attempt(remove(`summaries/${id}`).then(() => true))) === null) return;
+  onChanged();
+  say(t("summaries.deleted", { name }), () => {
+    void attempt(post(`summaries/${id}/restore`), t("summaries.restored")).then(onChanged);
+  });
 }
 
 function Flags({ summary }: { summary: Summary }): JSX.Element {
