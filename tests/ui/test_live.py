@@ -73,12 +73,14 @@ def test_a_server_killed_in_mid_edit_costs_no_word(server: Server, open_page: Op
 
 
 def test_an_open_page_does_not_hold_the_server_up(server: Server, open_page: Open) -> None:
+    alone_s = server.stop()
+    server.start()
     chat = server.chat("stop", SAID[:2])
     page = open_page(f"{server.url}/#tab=history&chat={chat}")
     expect(page.locator(".floor").first).to_be_visible()
     took_s = server.stop()
     server.start()
-    assert took_s < 3.0
+    assert took_s < alone_s + 2.5  # a stream that is waited for takes three seconds more
 
 
 def test_a_hidden_page_gives_its_connection_back_and_catches_up(

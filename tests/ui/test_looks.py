@@ -91,7 +91,7 @@ def test_empty_tabs_and_dialogs_are_accessible(
 ) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 780}, color_scheme=scheme)
     page = context.new_page()
-    chat = server.api("POST", "chats", {"name": "empty"})["id"]
+    chat = server.api("POST", "chats", {"name": f"empty {scheme}"})["id"]  # the server is shared
     axe = AXE.read_text(encoding="utf-8")
     for tab in TABS[1:]:
         page.goto(f"{server.url}/#tab={tab}&chat={chat}")

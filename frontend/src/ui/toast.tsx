@@ -11,8 +11,8 @@ interface Toast {
   undo: (() => void) | null;
 }
 
-const SHOWN_MS = 5_000;
-const UNDO_MS = 12_000;
+const SHOWN_MS = 7_000;
+const UNDO_MS = 30_000; // time to read it, and to reach the button
 const toasts = signal<Toast[]>([]);
 let last = 0;
 
