@@ -8,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ui.conftest import Open
 from tests.ui.serving import Server, Upstream
@@ -282,7 +282,7 @@ def test_tasks_say_why_they_wait_and_go_when_told(server: Server, open_page: Ope
     expect(page.get_by_role("dialog")).to_contain_text("Calls")
 
 
-@pytest.mark.proves("A-34", "D-55", "G-108")
+@pytest.mark.proves("A-34", "G-108")
 def test_settings_are_saved_inherited_and_reset(server: Server, open_page: Open) -> None:
     chat = server.chat("settings", SAID[:2])
     page = open_page(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
@@ -323,6 +323,15 @@ def test_a_model_is_added_and_tested_and_its_key_never_comes_back(
     page.get_by_role("button", name="Edit spare").click()
     expect(page.get_by_label("Key")).to_have_value("")
     assert "sk-never-shown" not in page.content()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    chat = server.chat("with a profile", SAID[:2])
+    page.goto(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
+    context = page.get_by_role("region", name="Context management")
+    context.get_by_label("Summary profile").select_option("spare")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(context.locator('[data-setting="summary_profile"]')).to_contain_text("Set here")
+    fields = server.api("GET", f"chats/{chat}/settings")["fields"]
+    assert next(f["own"] for f in fields if f["name"] == "summary_profile") == "spare"
     assert "sk-never-shown" not in json.dumps(server.api("GET", "profiles"))
 
 
@@ -460,3 +469,93 @@ def test_a_file_is_dropped_and_recording_paused(server: Server, open_page: Open)
     card.get_by_role("button", name="Actions for “dropped story”").click()
     page.get_by_role("button", name="Way of remembering").click()
     expect(page.locator("[data-cost]")).to_contain_text("costs nothing now")
+
+
+@pytest.fixture
+def chinese(browser: Browser) -> Generator[Page]:
+    """A page of a reader of Chinese."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, locale="zh-CN")
+    context.set_default_timeout(20_000)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.proves("B-115", "B-116", "B-117", "B-118", "B-119", "B-145")
+def test_a_reader_of_chinese_finds_the_settings_by_their_names(
+    server: Server, chinese: Page
+) -> None:
+    chat = server.chat("设置", SAID[:2])
+    address = f"{server.url}/#tab=settings&chat={chat}&scope=chat"
+    numbers = {
+        "显示楼层数": ("visible_floors", 20, 500, 100),
+        "检查间隔": ("check_interval", 20, 1, 5),
+        "Token 阈值": ("volume_token_threshold", 8_000, 9_000, 9_000),
+    }
+    flags = {"自动小总结": "auto_mini_summary", "自动大总结": "auto_volume_summary"}
+    chinese.goto(address)
+    for label, (_, held, wanted, _) in numbers.items():
+        expect(chinese.get_by_label(label, exact=True)).to_have_value(str(held))
+        chinese.get_by_label(label, exact=True).fill(str(wanted))
+    for label in flags:
+        chinese.get_by_label(label, exact=True).uncheck()
+    before = server.api("GET", f"chats/{chat}")
+    chinese.get_by_role("button", name="放弃").click()  # changes nothing
+    expect(chinese.get_by_label("显示楼层数", exact=True)).to_have_value("20")
+    assert all(
+        field["own"] is None for field in server.api("GET", f"chats/{chat}/settings")["fields"]
+    )
+    for label, (_, _, wanted, _) in numbers.items():
+        chinese.get_by_label(label, exact=True).fill(str(wanted))
+    for label in flags:
+        chinese.get_by_label(label, exact=True).uncheck()
+    chinese.get_by_role("button", name="保存").click()
+    for label, (_, _, _, clamped) in numbers.items():
+        expect(chinese.get_by_label(label, exact=True)).to_have_value(str(clamped))
+    found = {
+        field["name"]: field["own"]
+        for field in server.api("GET", f"chats/{chat}/settings")["fields"]
+    }
+    assert {name: found[name] for name, *_ in numbers.values()} == {
+        name: clamped for name, _, _, clamped in numbers.values()
+    }
+    assert [found[name] for name in flags.values()] == [False, False]
+    server.settle(chat)
+    after = server.api("GET", f"chats/{chat}")
+    assert {**after, "revision": 0} == {**before, "revision": 0}, "what was recorded is untouched"
+
+
+@pytest.mark.proves("B-124", "B-125", "B-126", "B-127")
+def test_a_reader_of_chinese_names_a_model(server: Server, chinese: Page) -> None:
+    chinese.goto(f"{server.url}/#tab=settings")
+    chinese.get_by_role("button", name="添加模型").click()
+    dialog = chinese.get_by_role("dialog")
+    dialog.get_by_label("名字").fill("第二")
+    dialog.get_by_label("API 源").select_option("anthropic")
+    expect(dialog.get_by_label("API 源").locator("option:checked")).to_contain_text("claude")
+    dialog.get_by_label("API 源").select_option("openai")
+    dialog.get_by_label("API URL").fill("http://127.0.0.1:9/v1")
+    expect(dialog.get_by_label("模型名称")).to_have_attribute("placeholder", "如 gpt-4")
+    dialog.get_by_label("模型名称").fill("gpt-4")
+    expect(dialog.get_by_label("API Key")).to_have_attribute("type", "password")
+    dialog.get_by_label("API Key").fill("sk-never-echoed")
+    dialog.get_by_role("button", name="保存").click()
+    chinese.get_by_role("button", name="编辑 第二").click()
+    expect(chinese.get_by_label("API URL")).to_have_value("http://127.0.0.1:9/v1")
+    expect(chinese.get_by_label("模型名称")).to_have_value("gpt-4")
+    expect(chinese.get_by_label("API Key")).to_have_value("")
+    assert "sk-never-echoed" not in json.dumps(server.api("GET", "profiles"))
+
+
+@pytest.mark.proves("B-122")
+def test_minis_are_archived_by_hand_in_chinese(server: Server, chinese: Page) -> None:
+    chat = server.chat("归档", SAID[:60])
+    chinese.goto(f"{server.url}/#tab=summaries&chat={chat}")
+    by_hand = chinese.get_by_role("group", name="手动操作")
+    by_hand.get_by_role("button", name="手动归档").click()
+    expect(chinese.get_by_role("heading", name="卷 1")).to_be_visible()
+    server.settle(chat)
+    tail = server.api("GET", f"chats/{chat}/prompt")["fold"]["tail_floor"]
+    top = server.api("GET", f"chats/{chat}/summaries")["items"]
+    volumes = [one for one in top if one["kind"] == "volume"]
+    assert volumes
+    assert all(one["last_floor"] < tail for one in volumes), "what is visible is not archived"

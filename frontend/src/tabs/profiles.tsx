@@ -117,7 +117,7 @@ function Edit({ profile, onChanged, onClose }: {
         {source.value !== "extractive" && (
           <>
             <Text name="base_url" label={t("profiles.url")} value={profile?.base_url ?? ""} placeholder="http://127.0.0.1:11434/v1" />
-            <Text name="model" label={t("profiles.model")} value={profile?.model ?? ""} />
+            <Text name="model" label={t("profiles.model")} value={profile?.model ?? ""} placeholder={t("profiles.model.hint")} />
             <Text name="window_tokens" type="number" label={t("profiles.window")} value={profile?.window_tokens?.toString() ?? ""} />
             <Text name="api_key" type="password" label={t("profiles.key")} help={t("profiles.key.text")} value=""
               placeholder={profile?.has_key ? "••••••••" : ""} />

@@ -81,7 +81,7 @@ function Buttons({ chat }: { chat: string }): JSX.Element {
   const rebuilding = useSignal<Rebuilding | null>(null);
   const at = `chats/${chat}`;
   return (
-    <div class="row">
+    <div class="row" role="group" aria-label={t("summaries.byhand")}>
       <button type="button" class="primary" onClick={() => void attempt(post(`${at}/run`), t("summaries.run.begun"))}>
         <Icon name="play" /> {t("summaries.run")}
       </button>

@@ -1,7 +1,7 @@
 /** One setting, drawn from what the server says of it: name, limits, help, and whose value holds. */
 
 import type { JSX } from "preact";
-import { number, t } from "../lib/i18n";
+import { known, number, t } from "../lib/i18n";
 import { lang } from "../lib/prefs";
 import type { SettingField } from "../lib/api-types";
 import { Icon } from "./icon";
@@ -62,10 +62,12 @@ function Input({ field, id, value, described, invalid, onChange }: {
   invalid: boolean;
   onChange: (value: Value) => void;
 }): JSX.Element {
-  if (field.type === "choice") {
+  if (field.choices) {
     return (
       <select id={id} value={value} aria-describedby={described} onChange={(event) => onChange(event.currentTarget.value)}>
-        {(field.choices ?? []).map((choice) => <option key={choice} value={choice}>{choice}</option>)}
+        {[...new Set([...field.choices, value])].map((choice) => (
+          <option key={choice} value={choice}>{known("choice", choice || "none")}</option>
+        ))}
       </select>
     );
   }

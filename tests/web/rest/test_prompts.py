@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -133,3 +135,37 @@ async def test_figures_are_exposed_without_words(rest: Rest):
     assert 'previously_request_seconds_count{door="rest"}' in text
     assert "secret" not in text
     assert (await rest.call("GET", "/readyz")).status == 200
+
+
+@pytest.mark.proves("G-90")
+async def test_what_is_kept_of_a_turn_and_what_is_logged_has_no_words_in_it(
+    rest: Rest, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG, logger="previously")
+    chat = await rest.chat(60, name="private")
+    secret = "the key lies under the blue stone"
+    said = [{"role": "user", "content": secret}]
+    body = {"model": "m", "messages": said, "previously": {"managed": True}}
+    async with rest.session.post(
+        f"{rest.address}/c/private/v1/chat/completions", json=body
+    ) as answer:
+        assert answer.status == 200
+        await answer.read()
+    turns: list[Any] = []
+    async with asyncio.timeout(20):
+        while not turns:
+            turns = (await rest.get(f"chats/{chat}/turns"))["items"]
+    await rest.settle(chat)
+    (turn,) = turns
+    assert sum(turn["layers"].values()) == turn["tokens"] < turn["chat_tokens"]
+    sent = await rest.get(f"chats/{chat}/sent")
+    kept = json.dumps([turns, sent], ensure_ascii=False)
+    ref = await rest.ref(chat)
+    stored = await rest.house.store.last_sent(ref)
+    assert stored is not None
+    for words in (secret, "lantern", "Saltmouth"):
+        assert words not in kept
+        assert words not in stored.facts
+        assert words not in caplog.text
+    told = await rest.get(f"chats/{chat}/sent?text=true")
+    assert "lantern" in json.dumps(told), "words are given to whoever asks for them"

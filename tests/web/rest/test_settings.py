@@ -21,7 +21,7 @@ def test_every_setting_has_its_words_in_both_languages():
     assert all(any(ord(c) > 0x4E00 for c in words.help_zh) for words in FIELDS.values())
 
 
-@pytest.mark.proves("A-34", "D-55", "G-108")
+@pytest.mark.proves("A-34", "G-108")
 async def test_a_value_comes_from_the_nearest_place_and_holds_at_once(either: Rest):
     chat = await either.chat(60)
     form = await either.get(f"chats/{chat}/settings")

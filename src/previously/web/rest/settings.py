@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from previously.model import ChatRef
+from previously.model import EXTRACTIVE, ChatRef
 from previously.prompts import KINDS, Instruction, texts
 from previously.service import OWNER, Service
 from previously.service.chats import TEMPLATES
@@ -94,12 +94,20 @@ async def form(use: Service, ref: ChatRef | None, response: Response) -> shapes.
     inherited = asdict(layered(*below)[0])
     values = asdict(layered(*below, own.values)[0])
     tag(response, own.revision)
+    profiles = [str(one["name"]) for one, _ in await use.store.profiles(OWNER)]
+    choices = {"summary_profile": ["", EXTRACTIVE, *profiles]}
     return shapes.SettingsForm(
         scope="global" if ref is None else "chat",
         revision=own.revision,
         groups=[shapes.Group(id=g, title=shapes.Words(**w)) for g, w in GROUPS.items()],
         fields=[
-            _field(spec, values, inherited, own.values.get(spec.name), _origin(spec.name, below))
+            _field(
+                spec._replace(choices=choices.get(spec.name, spec.choices)),
+                values,
+                inherited,
+                own.values.get(spec.name),
+                _origin(spec.name, below),
+            )
             for spec in schema()
         ],
     )

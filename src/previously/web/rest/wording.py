@@ -72,7 +72,7 @@ FIELDS = {
         OTHER, "历史每页楼层", "Floors on a page", "历史记录每页显示多少楼"
     ),
     "summary_profile": FieldWords(
-        SECOND_LLM, "摘要 API 档案", "Summary profile", "写摘要的模型；留空用 main，否则摘录原文"
+        CONTEXT, "摘要 API 档案", "Summary profile", "写摘要的模型；留空用 main，否则摘录原文"
     ),
     "fallback_to_main": FieldWords(
         SECOND_LLM, "失败时改用 main", "Fall back to main", "摘要档案答不出时改问 main"
