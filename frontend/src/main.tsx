@@ -11,6 +11,7 @@ import { chooseLang, chooseTheme, lang, theme, type Lang, type Theme } from "./l
 import { href, OF_A_CHAT, route, type Tab } from "./lib/route";
 import { chatTitle, followChats, waiting } from "./lib/store";
 import { Icon, type IconName } from "./ui/icon";
+import { DearQuestion } from "./ui/dear";
 import { Login } from "./ui/login";
 import { Empty, Failed, Loading } from "./ui/states";
 import { Toasts } from "./ui/toast";
@@ -165,6 +166,7 @@ function Shell(): JSX.Element {
           <div class="inner">{locked.value ? <Login /> : <View />}</div>
         </main>
       </div>
+      <DearQuestion />
       <Toasts />
     </>
   );

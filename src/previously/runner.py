@@ -140,7 +140,8 @@ class Runner:
 
     async def draft(self, task: Task, settings: Settings) -> Draft:
         """What the chat's model makes of a task; nothing comes of it."""
-        made = await (await self._engines.engine_for(task.chat, task.lane, settings)).run(task)
+        engine = await self._engines.engine_for(task.chat, task.lane, settings, beyond_budget=False)
+        made = await engine.run(task)
         assert isinstance(made, Draft), "a task that asks for words is answered by them"
         return made
 

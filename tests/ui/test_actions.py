@@ -559,3 +559,34 @@ def test_minis_are_archived_by_hand_in_chinese(server: Server, chinese: Page) ->
     volumes = [one for one in top if one["kind"] == "volume"]
     assert volumes
     assert all(one["last_floor"] < tail for one in volumes), "what is visible is not archived"
+
+
+def test_what_the_month_cannot_pay_is_asked_about_first(
+    proxied: Server, upstream: Upstream, open_page: Open
+) -> None:
+    proxied.api(
+        "POST",
+        "profiles",
+        {
+            "name": "dear",
+            "base_url": upstream.url,
+            "model": "m",
+            "window_tokens": 8_000,
+            "price": {"input_usd": 1_000, "output_usd": 1_000},
+        },
+    )
+    chat = proxied.chat("dear", SAID[:12])
+    own = {"summary_profile": "dear", "monthly_budget_usd": 0}
+    proxied.api("PATCH", f"chats/{chat}/settings", own)
+    page = open_page(f"{proxied.url}/#tab=summaries&chat={chat}")
+    page.get_by_role("button", name="Summarise now").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("More than this month's budget")
+    expect(dialog).to_contain_text("$0.00 left")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert proxied.api("GET", f"chats/{chat}")["wishes"] == []
+    page.get_by_role("button", name="Summarise now").click()
+    dialog.get_by_role("button", name="Do it anyway").click()
+    expect(page.get_by_text("Every closed turn is being summarised.")).to_be_visible()
+    proxied.settle(chat)
+    assert proxied.api("GET", "usage?by=chat")["items"][0]["calls"] > 0

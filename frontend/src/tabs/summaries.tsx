@@ -9,6 +9,7 @@ import { useResource } from "../lib/resource";
 import { href, route } from "../lib/route";
 import type { Rebuilding, Summary, SummaryFull, SummaryPage } from "../lib/api-types";
 import { Confirm, Dialog } from "../ui/dialog";
+import { byHand } from "../ui/dear";
 import { Editor } from "../ui/editor";
 import { Icon } from "../ui/icon";
 import { Menu } from "../ui/menu";
@@ -82,10 +83,10 @@ function Buttons({ chat }: { chat: string }): JSX.Element {
   const at = `chats/${chat}`;
   return (
     <div class="row" role="group" aria-label={t("summaries.byhand")}>
-      <button type="button" class="primary" onClick={() => void attempt(post(`${at}/run`), t("summaries.run.begun"))}>
+      <button type="button" class="primary" onClick={() => void byHand((beyond_budget) => post(`${at}/run`, { beyond_budget }), t("summaries.run.begun"))}>
         <Icon name="play" /> {t("summaries.run")}
       </button>
-      <button type="button" onClick={() => void attempt(post(`${at}/archive`), t("summaries.archive.begun"))}>
+      <button type="button" onClick={() => void byHand((beyond_budget) => post(`${at}/archive`, { beyond_budget }), t("summaries.archive.begun"))}>
         <Icon name="archive" /> {t("summaries.archive")}
       </button>
       <button
@@ -108,8 +109,8 @@ function Buttons({ chat }: { chat: string }): JSX.Element {
 }
 
 async function rebuild(at: string): Promise<void> {
-  if (!(await attempt(post(`${at}/rebuild`, { dry_run: false })))) return;
-  say(t("summaries.rebuild.begun"), () => void attempt(remove(`${at}/rebuild`), t("summaries.rebuild.stopped")));
+  const begun = () => say(t("summaries.rebuild.begun"), () => void attempt(remove(`${at}/rebuild`), t("summaries.rebuild.stopped")));
+  await byHand((beyond_budget) => post(`${at}/rebuild`, { dry_run: false, beyond_budget }).then(begun), "");
 }
 
 function Tree({ summaries, path, onChanged }: {

@@ -7,6 +7,7 @@ import { duration, floors, fromNow, known, money, number, said, t } from "../lib
 import { useResource } from "../lib/resource";
 import { href } from "../lib/route";
 import type { Estimate, Task, Tasks, Work } from "../lib/api-types";
+import { byHand } from "../ui/dear";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icon";
 import { Empty, Shown } from "../ui/states";
@@ -79,7 +80,7 @@ function Progress({ work, onChanged }: { work: Work; onChanged: () => void }): J
       {estimate.value && (
         <Backfill
           estimate={estimate.value}
-          onYes={() => void attempt(post(at, { dry_run: false }), t("backfill.begun")).then(onChanged)}
+          onYes={() => void byHand((beyond_budget) => post(at, { dry_run: false, beyond_budget }), t("backfill.begun"), onChanged)}
           onClose={() => (estimate.value = null)}
         />
       )}
