@@ -267,8 +267,10 @@ async def test_a_paused_backfill_waits_for_the_next_wish(tmp_path: Path):
         assert len(llm.asks) == 440
 
 
+@pytest.mark.proves("G-37")
 async def test_what_was_not_summarised_for_a_while_is_found(tmp_path: Path):
-    """Greeting, empty floors, a time without summaries: all that is eligible gets its cover."""
+    """Greeting, empty and system floors, a time without summaries: all that is eligible gets its
+    cover, once somebody has agreed."""
     llm = ScriptedLlm()
     quiet = {"auto_mini_summary": False, "auto_volume_summary": False, "visible_floors": 10}
     async with Memory.open(tmp_path / "log.db", llm=llm) as memory:
@@ -278,6 +280,8 @@ async def test_what_was_not_summarised_for_a_while_is_found(tmp_path: Path):
             await chat.append(said["role"], said["content"])
             if said["content"].startswith("Floor 100."):
                 await chat.append("user", "   ")
+            if said["content"].startswith("Floor 200."):
+                await chat.append("system", "The server will restart at noon.")
         assert (await chat.settle()).reason == ""  # nobody wants minis
         assert await chat.tasks() == []
         await memory.chat("log", settings={"auto_mini_summary": True})

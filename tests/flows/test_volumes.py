@@ -130,7 +130,7 @@ def shown(prompt: Prompt) -> tuple[list[int], list[int], list[int]]:
 # --- 1: placeholder never leaks
 
 
-@pytest.mark.proves("S-01", "G-32", "G-33", "G-34", "I3")
+@pytest.mark.proves("S-01", "B-05", "B-73", "B-76", "G-32", "G-33", "G-34", "I3")
 async def test_floors_leave_the_prompt_one_by_one_when_their_minis_are_ready(tmp_path: Path):
     gate = asyncio.Semaphore(0)
     async with stage(tmp_path, visible_floors=3, **SINGLY) as here:
