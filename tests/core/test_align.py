@@ -335,6 +335,27 @@ def test_two_things_in_a_row_are_believed_at_second_sight() -> None:
     assert texts(turn_of(second).appends) == ["5", "6", "7", "8"]
 
 
+@pytest.mark.parametrize("first", [("u:1?", "a:2?"), ("u:1?",)])
+def test_a_first_turn_that_was_dropped_is_gone_once_another_has_gone_on(first: tuple[str, ...]):
+    kept = stored(*first)
+    unsure = align(kept, history("u:3"))
+    assert unsure.reason == NO_MATCH  # it may as well be a question aside
+    found = align(kept, history("u:3", "a:4", "u:5"), habit=unsure.habit)
+    assert turn_of(found).drops == tuple(m.id for m in kept)
+    assert texts(turn_of(found).appends) == ["3", "4", "5"]
+
+
+def test_a_first_turn_stays_beside_questions_of_another_kind() -> None:
+    kept, asides = stored("u:1?", "a:2?"), Habit()
+    for number in range(3):  # each with the same example in front
+        aside = align(kept, history("u:ex", "a:ample", f"u:aside {number}"), habit=asides)
+        assert not aside.sure
+        asides = aside.habit
+    assert not align(stored("u:1", "a:2?"), history("u:3", "a:4", "u:5"), habit=asides).sure
+    after = align(kept, history("u:1", "a:2", "u:3"), habit=asides)
+    assert texts(turn_of(after).appends) == ["3"]
+
+
 def test_a_text_that_wanders_is_an_instruction() -> None:
     kept = stored("u:1", "a:2", "u:3?", "a:4?")
     first = align(kept, history("u:1", "a:2", "u:3", "a:4", "u:inject", "u:5"))

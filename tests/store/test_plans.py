@@ -21,6 +21,7 @@ VALUES: dict[str, object] = {
     "scope_id": "1",
     "task": "t",
     "request": "r",
+    "hash": b"h",
     "worker": "w",
 }
 

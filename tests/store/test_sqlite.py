@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from sqlalchemy.exc import StatementError
 
 from previously.errors import ReadOnly, SchemaTooNew, StoreLocked, StoreUnavailable
 from previously.model import NewMessage
@@ -108,3 +109,17 @@ async def test_what_waits_is_written_before_the_file_is_let_go(tmp_path: Path):
     again = SqliteDatabase(path)
     assert len(await SqlStore(again, clock, {}).page(chat.ref, 0, 9)) == 1
     await again.close()
+
+
+async def test_readers_live_on_after_a_statement_that_cannot_be_run(tmp_path: Path):
+    database = SqliteDatabase(tmp_path / "reads.db")
+    like = sa.select(schema.message.c.id).where(schema.message.c.hash == sa.bindparam("hash"))
+
+    def wrong(conn: sa.Connection) -> object:
+        return conn.execute(like, {"hash": 1}).scalar()
+
+    for _ in range(6):  # more than there are readers
+        with pytest.raises(StatementError):
+            await database.read(wrong)
+    assert await database.read(lambda conn: conn.execute(sa.select(sa.literal(3))).scalar()) == 3
+    await database.close()

@@ -12,7 +12,7 @@ from previously.align.certainty import FORK_MAX, Doubt
 from previously.align.hints import Hints
 from previously.align.mend import MIXED, Mending
 from previously.align.scene import Scene
-from previously.model import Message
+from previously.model import Message, State
 
 Kind = Literal["first", "append", "reroll", "continue", "side", "unsure"]
 
@@ -52,7 +52,7 @@ def ending(scene: Scene, hints: Hints, changes: Mending) -> Ending:
     """The one turn that the request can ask for; `Doubt` if there is none."""
     end = _end(scene, hints, changes)
     if scene.stored and not scene.pairs:
-        raise Doubt(NO_MATCH if end.news or end.begun else NOTHING_SAID)
+        return _begun_anew(end)
     if end.news:
         return _new_turn(end)
     if not scene.stored:
@@ -75,6 +75,20 @@ def _end(scene: Scene, hints: Hints, changes: Mending) -> _End:
         begun=[i for i in after if i > asked],
         gone=[m for m in scene.stored[j + 1 :] if m.shown],
     )
+
+
+def _begun_anew(end: _End) -> Ending:
+    """Nothing that is stored is shown. If it was the first turn alone and nobody ever kept it, and
+    what an earlier request asked instead has gone on since, the client has dropped it."""
+    scene, news = end.scene, end.news
+    first = scene.complete and len(end.gone) <= FORK_MAX
+    unkept = first and all(m.state == State.CANDIDATE for m in end.gone)
+    if not (unkept and end.gone and len(news) > 1 and scene.is_settled(news[0])):
+        raise Doubt(NO_MATCH if news or end.begun else NOTHING_SAID)
+    if not certainty.are_said(scene, end.hints, -1, news):
+        raise Doubt(NOT_SETTLED)
+    end.changes.drops += [m.id for m in end.gone]
+    return Ending("append", "the first turn is gone, another one has begun", news)
 
 
 def _check_begun(end: _End) -> None:

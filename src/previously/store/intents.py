@@ -9,13 +9,14 @@ import sqlalchemy as sa
 
 from previously.model import ChatRef, Intent, Rebuild, Summary, SummaryStatus, key
 from previously.store import changes, coverage, rows
+from previously.store.prepared import Prepared
 from previously.store.rows import M, S
 from previously.store.schema import intent, work
 
 REBUILDS_MAX = 16
 _I = intent.c
 
-_OPEN = (
+_OPEN = Prepared(
     sa.select(_I.id, _I.lane, _I.kind, _I.payload)
     .where(_I.chat_id == sa.bindparam("chat"), _I.closed_at.is_(None))
     .order_by(_I.id)
@@ -65,8 +66,8 @@ def open_intent(
 def open_intents(conn: sa.Connection, ref: ChatRef) -> tuple[Intent, ...]:
     """The chat's wishes, oldest first."""
     return tuple(
-        Intent(row.id, row.lane, row.kind, **json.loads(row.payload))
-        for row in conn.execute(_OPEN, {"chat": ref.id})
+        Intent(number, lane, kind, **json.loads(payload))
+        for number, lane, kind, payload in _OPEN.all(conn, {"chat": ref.id})
     )
 
 

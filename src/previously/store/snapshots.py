@@ -321,7 +321,7 @@ def resolve(
     return tuple(by_item[i] for i in items if i in by_item)
 
 
-_WAITING = (  # children of a volume whose new text waits for the user
+_WAITING = Prepared(  # children of a volume whose new text waits for the user
     sa.select(link.c.target_id)
     .join(summary, S.id == link.c.summary_id)
     .where(
@@ -331,7 +331,9 @@ _WAITING = (  # children of a volume whose new text waits for the user
         S.level > 0,
     )
 )
-_TIGHTEST = sa.select(sa.func.min(fold.c.room_tokens)).where(fold.c.chat_id == sa.bindparam("chat"))
+_TIGHTEST = Prepared(
+    sa.select(sa.func.min(fold.c.room_tokens)).where(fold.c.chat_id == sa.bindparam("chat"))
+)
 
 
 def _backlog(
@@ -339,7 +341,7 @@ def _backlog(
 ) -> Backlog:
     holes = _holes(conn, ref, lane)
     covers, cut_at_cover = _covers(conn, ref, lane, covers_max)
-    after = rows.messages(conn.execute(_AFTER, {"chat": ref.id, "covered_to": covered_to}))
+    after = rows.messages(_AFTER.all(conn, {"chat": ref.id, "covered_to": covered_to}))
     wishes = tuple(wish for wish in open_intents(conn, ref) if wish.lane == lane)
     return Backlog(
         uncovered=Uncovered(tuple(tuple(run) for run in (*holes.runs, after) if run)),
@@ -347,14 +349,14 @@ def _backlog(
         uncovered_count=_count_uncovered(conn, ref, lane, covered_to, holes, after),
         open_since=holes.since,
         proposed=frozenset(holes.proposed),
-        waiting=frozenset(conn.execute(_WAITING, {"chat": ref.id, "lane": lane}).scalars()),
+        waiting=frozenset(row[0] for row in _WAITING.all(conn, {"chat": ref.id, "lane": lane})),
         covers=covers,
         from_pos=max(holes.cut_pos, cut_at_cover),
         standing=_standing(conn, ref),
         attempts=attempts(conn, ref),
         intents=wishes,
         rebuilds=rebuilds(conn, ref, wishes),
-        room_tokens=conn.execute(_TIGHTEST, {"chat": ref.id}).scalar(),
+        room_tokens=_TIGHTEST.all(conn, {"chat": ref.id})[0][0],
     )
 
 
@@ -390,14 +392,14 @@ _PREVIOUS = (  # the eligible neighbour of a hole: tells where a run of holes br
     .correlate(message)
     .scalar_subquery()
 )
-_HOLES = (
+_HOLES = Prepared(
     sa.select(_PREVIOUS, hole.c.since, hole.c.proposal, *rows.MESSAGE_COLUMNS)
     .join(hole, hole.c.message_id == M.id)
     .where(hole.c.chat_id == sa.bindparam("chat"), hole.c.lane == sa.bindparam("lane"))
     .order_by(M.pos.desc())
     .limit(UNCOVERED_MAX + 1)
 )
-_AFTER = (
+_AFTER = Prepared(
     sa.select(*rows.MESSAGE_COLUMNS)
     .where(M.chat_id == sa.bindparam("chat"), M.pos > sa.bindparam("covered_to"), ELIGIBLE)
     .order_by(M.pos)
@@ -414,7 +416,7 @@ _IDS_OF_HOLES = (
     .where(hole.c.chat_id == sa.bindparam("chat"), hole.c.lane == sa.bindparam("lane"))
     .limit(BACKLOG_MAX + 1)
 )
-_COVERS = (
+_COVERS = Prepared(
     sa.select(*rows.SUMMARY_COLUMNS)
     .where(
         S.chat_id == sa.bindparam("chat"),
@@ -426,7 +428,7 @@ _COVERS = (
     .order_by(S.last_pos.desc())
     .limit(sa.bindparam("limit"))
 )
-_STANDING = (
+_STANDING = Prepared(
     sa.select(*rows.MESSAGE_COLUMNS)
     .where(M.chat_id == sa.bindparam("chat"), M.pinned.is_(True))
     .order_by(M.pos)
@@ -445,7 +447,7 @@ class _Holes:
 
 
 def _holes(conn: sa.Connection, ref: ChatRef, lane: str) -> _Holes:
-    found = conn.execute(_HOLES, {"chat": ref.id, "lane": lane}).all()
+    found = _HOLES.all(conn, {"chat": ref.id, "lane": lane})
     out = _Holes()
     for previous, since_ms, proposal, *columns in reversed(found[:UNCOVERED_MAX]):
         message_ = Message(*columns)
@@ -466,7 +468,7 @@ def _covers(
 ) -> tuple[tuple[Summary, ...], int]:
     """The newest covers, oldest of them first, and where the cap cut them off (START: nowhere)."""
     values = {"chat": ref.id, "lane": lane, "limit": covers_max + 1}
-    found = rows.summaries(conn.execute(_COVERS, values))
+    found = rows.summaries(_COVERS.all(conn, values))
     kept = found[:covers_max][::-1]
     return kept, kept[0].first_pos if len(found) > covers_max else START
 
@@ -499,8 +501,26 @@ def _children(
 
 
 def _standing(conn: sa.Connection, ref: ChatRef) -> tuple[Message, ...]:
-    found = rows.messages(conn.execute(_STANDING, {"chat": ref.id}))
+    found = rows.messages(_STANDING.all(conn, {"chat": ref.id}))
     return tuple(m for m in found if m.shown)
+
+
+_REV = Prepared(sa.select(work.c.rev).where(work.c.chat_id == sa.bindparam("of_chat")))
+_THIS_FOLD = sa.and_(
+    fold.c.chat_id == sa.bindparam("of_chat"),
+    fold.c.audience == sa.bindparam("of_audience"),
+    fold.c.budget_tokens == sa.bindparam("of_budget"),
+)
+_FOLD = Prepared(sa.select(fold.c.version).where(_THIS_FOLD))
+FOLD_KEY = ("chat_id", "audience", "budget_tokens")
+MOVED = ("version", "tail_pos", "from_pos", "room_tokens", "shown", "reason", "moved_at")
+_MOVE_FOLD = Prepared(
+    sa.update(fold)
+    .where(_THIS_FOLD, fold.c.version < sa.bindparam("to_version"))
+    .values(stale=False, **{name: sa.bindparam(f"to_{name}") for name in MOVED})
+    .returning(fold.c.version)
+)
+_NEW_FOLD = Prepared(sa.insert(fold), (*FOLD_KEY, *MOVED, "stale"))
 
 
 def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now_ms: int) -> None:
@@ -508,14 +528,14 @@ def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now
 
     A fold that comes too late is made again by the next prompt, from what is true then.
     """
-    seen = sa.select(work.c.rev).where(work.c.chat_id == ref.id)
-    if conn.execute(seen).scalar() != seen_rev:
+    seen = _REV.one(conn, {"of_chat": ref.id})
+    if seen is None or seen[0] != seen_rev:
         return
-    where = sa.and_(
-        fold.c.chat_id == ref.id,
-        fold.c.audience == moved.key.audience,
-        fold.c.budget_tokens == moved.key.budget_tokens,
-    )
+    this = {
+        "of_chat": ref.id,
+        "of_audience": moved.key.audience,
+        "of_budget": moved.key.budget_tokens,
+    }
     values = {
         "version": moved.version,
         "tail_pos": moved.tail_pos,
@@ -523,23 +543,12 @@ def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now
         "room_tokens": moved.room_tokens,
         "shown": " ".join(str(item) for item in moved.items),
         "reason": moved.reason,
-        "stale": False,
         "moved_at": now_ms,
     }
-    changed = conn.execute(
-        sa.update(fold).where(where, fold.c.version < moved.version).values(**values)
-    )
-    if changed.rowcount:
-        return
-    if conn.execute(sa.select(fold.c.version).where(where)).scalar() is None:
-        conn.execute(
-            sa.insert(fold).values(
-                chat_id=ref.id,
-                audience=moved.key.audience,
-                budget_tokens=moved.key.budget_tokens,
-                **values,
-            )
-        )
+    to = {f"to_{name}": value for name, value in values.items()}
+    if _MOVE_FOLD.one(conn, {**this, **to}) is None and _FOLD.one(conn, this) is None:
+        mine = dict(zip(FOLD_KEY, this.values(), strict=True))
+        _NEW_FOLD.many(conn, [{**mine, **values, "stale": False}])
 
 
 def summary_page(

@@ -44,7 +44,9 @@ class _Job:
 def _engine(path: Path, *, read_only: bool) -> sa.Engine:
     def connect() -> sqlite3.Connection:
         uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-        raw = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        raw = sqlite3.connect(
+            uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512
+        )
         raw.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         if not read_only:
             raw.execute("PRAGMA journal_mode=WAL")
@@ -204,7 +206,8 @@ def _run_read(connection: sa.Connection, job: _Job) -> None:
     except Exception as error:  # noqa: BLE001 - carried to the caller that waits for it
         job.error = _as_ours(error)
     finally:
-        raw.execute("COMMIT")
+        if raw.in_transaction:  # a statement that cannot be run has ended it already
+            raw.execute("COMMIT")
 
 
 def _run_group(connection: sa.Connection, jobs: list[_Job]) -> None:

@@ -26,6 +26,7 @@ from previously.model import (
 from previously.store import intents
 from previously.store.leaves import commit_leaf
 from previously.store.parents import commit_parent
+from previously.store.prepared import Prepared
 from previously.store.schema import attempt, chat, llm_result, work
 
 W, A, R = work.c, attempt.c, llm_result.c
@@ -84,9 +85,11 @@ _FINISH = (
 )
 _FENCE = sa.select(W.fence).where(W.chat_id == _CHAT).with_for_update()
 _FORGET = sa.delete(attempt).where(A.chat_id == _CHAT, A.task_id == sa.bindparam("task"))
-_ATTEMPTS = sa.select(
-    A.task_id, A.lane, A.verdict, A.error_class, A.error_text, A.tries, A.not_before
-).where(A.chat_id == _CHAT)
+_ATTEMPTS = Prepared(
+    sa.select(
+        A.task_id, A.lane, A.verdict, A.error_class, A.error_text, A.tries, A.not_before
+    ).where(A.chat_id == _CHAT)
+)
 _PAID = sa.and_(R.chat_id == _CHAT, R.request_hash == sa.bindparam("request"))
 _FIND_PAID = sa.select(R.response).where(_PAID)
 _FORGET_PAID = sa.delete(llm_result).where(_PAID)
@@ -234,7 +237,7 @@ def _forget(conn: sa.Connection, ref: ChatRef, task_id: str) -> None:
 
 def attempts(conn: sa.Connection, ref: ChatRef) -> dict[str, Attempt]:
     """The chat's open attempts by task."""
-    return {row.task_id: Attempt(*row) for row in conn.execute(_ATTEMPTS, {"chat": ref.id})}
+    return {row[0]: Attempt(*row) for row in _ATTEMPTS.all(conn, {"chat": ref.id})}
 
 
 def paid(conn: sa.Connection, ref: ChatRef, request_hash: str) -> Reply | None:

@@ -261,7 +261,10 @@ class Turns:
                 await store.record_turn(turn.ref, record.answered(replies))
             except StaleDraft:
                 request = Request(turn.ref.name, [], turn.history, turn.hints)
-                record = (await self._read(turn.ref, request, ROOM))[1].turn
+                found = (await self._read(turn.ref, request, ROOM))[1]
+                record = found.turn
+                if record is None:
+                    self._note(request.name, found.habit)  # its next request may make it certain
             else:
                 self._service.wake(turn.ref)
                 return
