@@ -195,7 +195,7 @@ async def test_turns_of_one_store_are_not_read_again(tmp_path: Path, clock: Cloc
     assert held.rev == first.rev + 1
     _, newest = await store.glance(chat.ref, KEY, 6)
     assert newest[-1] is held.messages[-1]  # the very object: no row became a message
-    assert newest[0] is first.messages[2]
+    assert any(newest[0] is m for m in first.messages)
     await database.close()
 
 
@@ -208,17 +208,17 @@ def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch):
     held = Recents()
     refs = [ChatRef(n, "o", str(n)) for n in range(5)]
     for ref in refs:
-        held.seen(ref, Recent.of(1, (message(1),), whole=True))
+        held.seen(ref, Recent.of(1, (message(1),), whole=True), 1)
     assert [held.get(ref) is not None for ref in refs] == [False, False, True, True, True]
-    held.seen(refs[4], Recent.of(2, (message(1, "x" * (recent.CHARS_KEPT + 1)),), whole=True))
+    held.seen(refs[4], Recent.of(2, (message(1, "x" * (recent.CHARS_KEPT + 1)),), whole=True), 1)
     assert held.get(refs[4]) is None
 
 
 def test_a_look_that_comes_late_takes_nothing_back():
     held, ref = Recents(), ChatRef(1, "o", "n")
-    held.seen(ref, Recent.of(5, (message(1), message(2)), whole=True))
-    held.seen(ref, Recent.of(4, (message(1),), whole=True))
-    held.seen(ref, Recent.of(5, (message(2),), whole=False))
+    held.seen(ref, Recent.of(5, (message(1), message(2)), whole=True), 2)
+    held.seen(ref, Recent.of(4, (message(1),), whole=True), 1)
+    held.seen(ref, Recent.of(5, (message(2),), whole=False), 1)
     assert held.get(ref) == Recent.of(5, (message(1), message(2)), whole=True)
     held.recorded(ref, 7, (), (message(3),))  # another process has written revision 6
     assert held.get(ref) == Recent.of(5, (message(1), message(2)), whole=True)
@@ -230,12 +230,11 @@ def test_a_look_that_comes_late_takes_nothing_back():
 
 def test_more_turns_do_not_let_it_grow():
     held, ref = Recents(), ChatRef(1, "o", "n")
-    held.seen(ref, Recent.of(0, tuple(map(message, range(10))), whole=False))
+    held.seen(ref, Recent.of(0, tuple(map(message, range(10))), whole=False), 10)
     for rev in range(1, 200):
         held.recorded(ref, rev, (), (message(rev + 10), message(rev + 11)))
         known = held.get(ref)
         assert known is not None
-        found = known.newest(rev, 10)
-        assert found is not None
-        held.seen(ref, found)
+        assert known.serves(rev, 10)
+        held.seen(ref, known, 10)
         assert len(known.messages) <= 10 + recent.MORE_KEPT + 2

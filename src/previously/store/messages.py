@@ -184,6 +184,17 @@ _PAGE = (
     .order_by(M.pos)
     .limit(sa.bindparam("limit"))
 )
+_SINCE = Prepared(
+    sa.select(*rows.MESSAGE_COLUMNS)
+    .where(
+        M.chat_id == sa.bindparam("chat"),
+        M.pos >= sa.bindparam("from_pos"),
+        M.deleted_at.is_(None),
+        M.kind == Kind.SPEECH.value,
+    )
+    .order_by(M.pos.desc())
+    .limit(sa.bindparam("limit"))
+)
 _NEWEST = Prepared(
     sa.select(*rows.MESSAGE_COLUMNS)
     .where(M.chat_id == sa.bindparam("chat"), M.deleted_at.is_(None), M.kind == Kind.SPEECH.value)
@@ -201,6 +212,12 @@ def newest(conn: sa.Connection, ref: ChatRef, limit: int) -> tuple[Message, ...]
     """The newest messages, oldest of them first."""
     found = rows.messages(_NEWEST.all(conn, {"chat": ref.id, "limit": limit}))
     return found[::-1]
+
+
+def since(conn: sa.Connection, ref: ChatRef, from_pos: int, limit: int) -> tuple[Message, ...]:
+    """The newest messages from a position on, oldest of them first."""
+    values = {"chat": ref.id, "from_pos": from_pos, "limit": limit}
+    return rows.messages(_SINCE.all(conn, values))[::-1]
 
 
 def record_turn(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from previously.model import ChatRef, Message, State
 
@@ -25,32 +25,39 @@ class Recent:
     rev: int
     messages: tuple[Message, ...]
     whole: bool  # there are no others
-    chars: int = field(default=0, compare=False)  # what they hold at most
+    from_pos: int  # all that stand here or later are among them
+    chars: int  # what they hold at most
 
     @staticmethod
     def of(rev: int, messages: tuple[Message, ...], *, whole: bool) -> Recent:
-        """What a look has found."""
-        return Recent(rev, messages, whole, _chars(messages))
+        """The newest messages."""
+        return Recent(rev, messages, whole, messages[0].pos if messages else 0, _chars(messages))
 
-    def newest(self, rev: int, limit: int) -> Recent | None:
-        """At most `limit` of them, as a look would find them; None if it has to look itself."""
-        count = len(self.messages)
-        if rev != self.rev or (count < limit and not self.whole):
-            return None
-        if count < limit:
-            return self
-        return self.cut(limit, whole=False)
+    @staticmethod
+    def since(rev: int, messages: tuple[Message, ...], from_pos: int) -> Recent:
+        """All messages from a position on."""
+        return Recent(rev, messages, whole=False, from_pos=from_pos, chars=_chars(messages))
+
+    def serves(self, rev: int, limit: int) -> bool:
+        """Whether the newest `limit` messages of that revision are among these."""
+        return rev == self.rev and (self.whole or len(self.messages) >= limit)
+
+    def reaches(self, pos: int) -> bool:
+        """Whether all messages from a position on are among these."""
+        return self.whole or (bool(self.messages) and self.from_pos <= pos)
 
     def followed(self, rev: int, kept: Collection[int], made: tuple[Message, ...]) -> Recent:
         """After a turn that only confirmed some of them and added others."""
         confirmed = State.CONFIRMED.value
         old = [replace(m, state=confirmed) if m.id in kept else m for m in self.messages]
-        return Recent(rev, (*old, *made), self.whole, self.chars + _chars(made))
+        chars = self.chars + _chars(made)
+        return Recent(rev, (*old, *made), self.whole, self.from_pos, chars)
 
-    def cut(self, limit: int, *, whole: bool) -> Recent:
+    def cut(self, limit: int) -> Recent:
         """No more than `limit` of them."""
-        whole = whole and len(self.messages) <= limit
-        return Recent(self.rev, self.messages[-limit:], whole, self.chars)
+        if len(self.messages) <= limit:
+            return self
+        return Recent.of(self.rev, self.messages[-limit:], whole=False)
 
 
 def _chars(messages: Sequence[Message]) -> int:
@@ -67,15 +74,15 @@ class Recents:
         """What was last kept of a chat; the look that asks must see whether it still holds."""
         return self._kept.get(ref.id)
 
-    def seen(self, ref: ChatRef, found: Recent) -> None:
-        """A look has found this; what is known of a later moment, or more of the same, stays."""
+    def seen(self, ref: ChatRef, found: Recent, needed: int) -> None:
+        """A look has found this and needed so many of it; what is known of a later moment, or more
+        of the same, stays."""
         known = self._kept.get(ref.id)
         if known is not None and known.rev > found.rev:
             return
-        count = len(found.messages)
-        if known is not None and known.rev == found.rev and len(known.messages) > count:
-            found = known.cut(count + MORE_KEPT, whole=known.whole)
-        self._keep(ref, found)
+        more = known is not None and known.rev == found.rev and known is not found
+        if known is None or not more or len(known.messages) < len(found.messages):
+            self._keep(ref, found.cut(needed + MORE_KEPT))
 
     def recorded(
         self, ref: ChatRef, rev: int, kept: Collection[int], made: tuple[Message, ...]

@@ -192,6 +192,14 @@ def read(
     return replace(made, presences=presences, backlog=backlog) if presences or wide else made
 
 
+class Glance(NamedTuple):
+    """A narrow look, and the newest messages that it was made of."""
+
+    read: Read
+    held: Recent
+    needed: int  # how many of them were looked at
+
+
 def glance(
     conn: sa.Connection,
     ref: ChatRef,
@@ -199,22 +207,27 @@ def glance(
     known: KnownFold | None,
     recent: Recent | None,
     limits: tuple[int, int],
-) -> tuple[Read, Recent]:
+) -> Glance:
     """A narrow look and the newest messages of the same moment, each row read once.
 
-    `limits` say how many of them at most, and how long a tail.
+    `limits` say how many of them at least, if there are as many, and how long a tail.
     """
     newest_max, tail_max = limits
     head = _head(conn, ref, fold_key)
-    newest = None if recent is None else recent.newest(head.rev, newest_max)
-    if newest is None:
+    held = recent if recent is not None and recent.serves(head.rev, newest_max) else None
+    if held is None:
         found = messages.newest(conn, ref, newest_max)
-        newest = Recent.of(head.rev, found, whole=len(found) < newest_max)
+        held = Recent.of(head.rev, found, whole=len(found) < newest_max)
     fold_, shown = _folded(conn, ref, fold_key, head, known)
-    tail = _tail_among(newest, fold_.tail_pos, tail_max)
+    if not held.reaches(fold_.tail_pos):  # the tail is longer: held with it, not read each time
+        since = messages.since(conn, ref, fold_.tail_pos, tail_max + 1)
+        if len(held.messages) <= len(since) <= tail_max:
+            held = Recent.since(head.rev, since, fold_.tail_pos)
+    tail = _tail_among(held, fold_.tail_pos, tail_max)
+    needed = newest_max if tail is None else max(newest_max, len(tail))
     if tail is None:
         tail = _tail(conn, ref, fold_.tail_pos, tail_max)
-    return _read(head, fold_, shown, tail, tail_max), newest
+    return Glance(_read(head, fold_, shown, tail, tail_max), held, needed)
 
 
 def _head(conn: sa.Connection, ref: ChatRef, fold_key: FoldKey) -> _Head:
@@ -274,8 +287,7 @@ def _read(
 def _tail_among(recent: Recent, from_pos: int, tail_max: int) -> tuple[Message, ...] | None:
     """The tail, newest first, if the messages that were read reach back to where it starts."""
     newest = recent.messages
-    reach = recent.whole or (newest and newest[0].pos <= from_pos)
-    if not reach or len(newest) > tail_max:
+    if not recent.reaches(from_pos) or len(newest) > tail_max:
         return None
     return tuple([m for m in reversed(newest) if m.pos >= from_pos and m.hidden_by not in HIDING])
 

@@ -317,9 +317,9 @@ class SqlStore:
         fold, recent = self._folds.get((ref.id, fold_key)), self._recent.get(ref)
         limits = newest_max, TAIL_LOADED_MAX
         look = snapshots.glance, ref, fold_key, fold, recent, limits
-        read, newest = await self._db.read(*look)
-        self._recent.seen(ref, newest)
-        return self._snapshot(ref, fold_key, read), newest.messages
+        seen = await self._db.read(*look)
+        self._recent.seen(ref, seen.held, seen.needed)
+        return self._snapshot(ref, fold_key, seen.read), seen.held.messages[-newest_max:]
 
     def _snapshot(self, ref: ChatRef, fold_key: FoldKey, read: Read) -> Snapshot:
         self._remember((ref.id, fold_key), (read.fold, read.shown))
