@@ -261,6 +261,22 @@ FAULTS = (
         "tests/flows/test_models.py -k a_key_is_in_no",
     ),
     Fault(
+        "a-key-is-kept-with-an-attempt",
+        "I11",
+        "llm/remote.py",
+        "return raw if self._secret is None else self._secret.redact_bytes(raw)",
+        "return raw",
+        "tests/web/rest/test_secrets.py",
+    ),
+    Fault(
+        "an-export-holds-embeddings",
+        "I8",
+        "formats/openai.py",
+        "return json.dumps({**others, **message.wire()}, ensure_ascii=False)",
+        'return json.dumps({**others, **message.wire(), "embedding": [0.5] * 64})',
+        "tests/web/rest/test_secrets.py",
+    ),
+    Fault(
         "switching-off-changes-nothing",
         "I12",
         "service/prompting.py",
