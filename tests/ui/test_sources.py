@@ -14,6 +14,7 @@ FIRST_VIEW_BYTES_MAX = 120 * 1024
 
 # Names and units that are the same in both languages.
 ALIKE = (
+    "profiles.key",  # as other programs name it in Chinese
     "brand.line",
     "client.",
     "tokens",

@@ -259,7 +259,7 @@ export const en = {
   "prompt.empty": "The prompt is empty",
   "prompt.empty.text": "It fills as floors are recorded.",
   "sent.title": "What the last turn sent",
-  "sent.tokens": "{n} tokens instead of the client's {client}",
+  "sent.tokens": "{n} tokens; the client's request had {client}",
   "sent.text": "Show the words",
   "sent.own": "{n|message|messages}",
   "sent.now": "Sizes and ids were kept, not words: these are the words as they stand now. The turn's own words are the newest floors.",

@@ -260,7 +260,7 @@ export const zh: Record<keyof typeof en, string> = {
   "prompt.empty": "提示词是空的",
   "prompt.empty.text": "有了楼层就会有内容。",
   "sent.title": "上一轮发出了什么",
-  "sent.tokens": "{n} token，客户端原有 {client}",
+  "sent.tokens": "{n} token；客户端的请求有 {client}",
   "sent.text": "显示文字",
   "sent.own": "{n} 条消息",
   "sent.now": "只保存了大小与编号，没有保存文字：这里是它们现在的文字。当前回合的话就是最新的楼层。",
