@@ -44,6 +44,8 @@ def test_no_text_field_becomes_markup_and_no_stranger_is_asked(
     )
     first = server.api("GET", f"chats/{chat}/summaries")["items"][0]["id"]
     server.api("PATCH", f"summaries/{first}", {"text": "\n".join(PAYLOADS)})
+    template = "\n".join([*PAYLOADS[:8], "{{NEW_HISTORY}}"])
+    server.api("PATCH", f"chats/{chat}/settings", {"mini_prompt": template})
     asked: list[str] = []
 
     def heard(request: Request) -> None:
@@ -65,6 +67,12 @@ def test_no_text_field_becomes_markup_and_no_stranger_is_asked(
     page.get_by_role("searchbox").fill("")
     page.get_by_role("button", name="Edit floor 0", exact=True).click()
     expect(page.get_by_label("Text of floor 0")).to_have_value(PAYLOADS[0])
+    _still_safe(page)
+    page.goto(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
+    page.get_by_role("button", name="Ask the model too").first.click()
+    expect(page.locator('[data-tried="answer"]')).to_be_visible()
+    page.locator(".tried summary").click()
+    expect(page.locator('[data-tried="message"]').last).to_contain_text("<script>")
     _still_safe(page)
     assert asked == []
 
