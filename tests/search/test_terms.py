@@ -116,3 +116,18 @@ def test_compatible_forms_are_one(text: str):
     assert {t for t in terms(text) if len(t) == 1} <= {t for t in terms(folded) if len(t) == 1} | {
         t for t in terms(text) if t.isdigit()
     }
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "count"),
+    [
+        ("12345", "12,345 men, 12345 ships, 2,345 and 112345 others", 2),
+        ("1234·5", "1,234.5 and 1234.5 and 1,234", 2),
+        ("123", "123 of 1,123 and 123,456", 1),
+        ("345", "12,345", 0),
+        ("7", "7 of 17, 7.5 and 7", 2),
+        ("4471", "no number at all, nor this: 44,71", 0),
+    ],
+)
+def test_numbers_are_counted_however_they_are_grouped(term: str, text: str, count: int):
+    assert counter(term)(text) == count == len(list(spans(text, term)))

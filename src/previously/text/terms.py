@@ -113,9 +113,36 @@ def counter(term: str) -> Callable[[str], int]:
     """What counts how often a term occurs in a text that is `normal`."""
     if _SIGN.match(term):
         return lambda text: text.count(term)
-    find = _numbers if _DIGITS.fullmatch(term) else _words
-    root = term[:1] if find is _numbers else root_of(term)
-    return lambda text: sum(1 for _ in find(text, term)) if root in text else 0
+    if _DIGITS.fullmatch(term):
+        return _number_counter(term)
+    root = root_of(term)
+    return lambda text: _count_words(text, term, root) if root in text else 0
+
+
+def _number_counter(term: str) -> Callable[[str], int]:
+    """Most texts hold other numbers: they are told apart before theirs are cut out one by one."""
+    whole = term.partition(POINT)[0]
+
+    def count(text: str) -> int:
+        if whole not in text and ("," not in text or len(whole) < 4):
+            return 0
+        return sum(1 for _ in _numbers(text, term))
+
+    return count
+
+
+def _count_words(text: str, term: str, root: str) -> int:
+    """As many as `_words` finds; it is asked about every candidate of every turn."""
+    count = 0
+    at = text.find(root)
+    while at >= 0:
+        end = at + len(root)
+        if at == 0 or _WORD_CHAR.match(text, at - 1) is None:
+            found = _WORD_END.match(text, at)
+            end = found.end() if found else end
+            count += _word_term(text[at:end]) == term
+        at = text.find(root, end)
+    return count
 
 
 def spans(text: str, term: str) -> Iterator[tuple[int, int]]:
