@@ -368,3 +368,26 @@ async def test_no_image_data_reaches_the_summariser(tmp_path: Path) -> None:
         assert "[image: image/png]" in asked
         assert "QUJD" not in asked
         assert door.upstream.requests[0].messages[0]["content"] == parts
+
+
+async def test_a_narrators_line_and_a_deep_note_outlast_the_messages_beside_them(
+    tmp_path: Path,
+) -> None:
+    """Neither is remembered: so they must go on for as long as the client sends them."""
+    note = {"role": "system", "content": "[Author note: keep it dark.]"}
+    night = {"role": "system", "content": "The night falls."}
+    async with opened(tmp_path, settings={"visible_floors": 4, "fold_every": 2}) as door:
+        client, talk, sent = door.client(), Talk(), Talk()
+        for turn in range(12):
+            talk += [night] if turn == 2 else []
+            talk.append({"role": "user", "content": words(turn)})
+            asked: Talk = [*talk[:-10], note, *talk[-10:]] if len(talk) > 10 else list(talk)
+            await ask(client, asked)
+            talk.append(asked[-1])
+            await door.settle()
+            sent = door.upstream.requests[-1].messages
+            assert sent.count(night) == (turn >= 2)
+            assert sent.count(note) == (len(asked) > 12)
+        assert len(sent) < len(talk) - 8  # most of it is folded by now
+        spoken = [(m["role"], m["content"]) for m in talk if m["role"] != "system"]
+        assert await door.lines() == spoken

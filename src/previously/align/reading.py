@@ -17,7 +17,9 @@ from previously.model import NewMessage, State, TurnRecord
 
 Part = Literal["head", "history", "loose", "tail"]
 
-UNKNOWN_LAST = "a side request (not streamed, and an unknown instruction last)"
+STAYS_MAX = 16  # instructions and narrator's lines that outlast the messages beside them
+
+UNKNOWN_LAST = "a side request (not streamed, an unknown instruction last)"
 TWO_READINGS = "the history can be read as a new turn and as the last one again"
 
 
@@ -28,7 +30,7 @@ class Place:
     part: Part
     ids: tuple[int, ...] = ()  # the stored messages that it shows
     new: tuple[int, ...] = ()  # which of the turn's appends it holds
-    stays: bool = False  # an instruction that is sent with every request, not a part of the story
+    stays: bool = False  # not remembered, and sent also where its neighbours are not
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,7 @@ def _aside(scene: Scene, hints: Hints) -> str:
         return "a side request (impersonate)"
     quiet = hints.stream is False and scene.habit.streams is True
     known = scene.mark(len(scene.pieces) - 1) in {*scene.habit.spots, *scene.habit.floating}
-    return (
-        "a side request (not streamed, an unknown instruction last)" if quiet and not known else ""
-    )
+    return UNKNOWN_LAST if quiet and not known else ""
 
 
 # The last turn again, or a new one with the same words
@@ -216,7 +216,8 @@ def _places(scene: Scene, changes: Mending, news: Sequence[int]) -> tuple[Place,
         new.setdefault(scene.pieces[i].source, []).append(k)
     spoken = [*ids, *new]
     first, last = min(spoken, default=0), max(spoken, default=-1)
-    stays = {scene.pieces[i].source for i in scene.floating}
+    told = [i for i in scene.history if scene.pieces[i].role == "system"]
+    stays = {scene.pieces[i].source for i in (*scene.floating, *told[-STAYS_MAX:])}
     return tuple(
         Place("history", tuple(ids.get(i, ())), tuple(new.get(i, ())))
         if i in ids or i in new
