@@ -122,9 +122,11 @@ def counter(term: str) -> Callable[[str], int]:
 def _number_counter(term: str) -> Callable[[str], int]:
     """Most texts hold other numbers: they are told apart before theirs are cut out one by one."""
     whole = term.partition(POINT)[0]
+    first = len(whole) % 3 or 3
+    grouped = ",".join([whole[:first], *(whole[i : i + 3] for i in range(first, len(whole), 3))])
 
     def count(text: str) -> int:
-        if whole not in text and ("," not in text or len(whole) < 4):
+        if whole not in text and grouped not in text:
             return 0
         return sum(1 for _ in _numbers(text, term))
 
