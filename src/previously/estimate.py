@@ -177,8 +177,14 @@ class _Run:
         self.output_tokens += made.tokens
         self.messages += len(task.sources)
         self._snapshot = advance(self._snapshot, made)
-        for _ in task.sources:
-            self._unread.popleft()
+        self._forget({m.id for m in task.sources})
+
+    def _forget(self, read: set[int]) -> None:
+        """These have their summary. A task that was cancelled keeps its messages at the front."""
+        while self._unread and self._unread[0].id in read:
+            read.discard(self._unread.popleft().id)
+        if read:
+            self._unread = deque(m for m in self._unread if m.id not in read)
 
     def _answer_others(self, company: tuple[Task, ...]) -> None:
         if self._quoted.costs:

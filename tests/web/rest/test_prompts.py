@@ -169,3 +169,14 @@ async def test_what_is_kept_of_a_turn_and_what_is_logged_has_no_words_in_it(
         assert words not in caplog.text
     told = await rest.get(f"chats/{chat}/sent?text=true")
     assert "lantern" in json.dumps(told), "words are given to whoever asks for them"
+
+
+async def test_an_estimate_passes_over_a_task_that_was_cancelled(tmp_path: Path):
+    llm = ScriptedLlm(lambda _: "I cannot help with that.")
+    async with opened(tmp_path / "p.db", tmp_path, llm=llm) as rest:
+        chat = await rest.chat(50)
+        tasks = (await rest.get(f"tasks?chat={chat}"))["items"]
+        await rest.call("POST", f"tasks/{tasks[0]['id']}/cancel")
+        found = await rest.post(f"chats/{chat}/backfill", {"dry_run": True})
+        assert found["kinds"]["mini"] == len(tasks) - 1
+        assert found["messages"] == sum(len(task["messages"]) for task in tasks[1:])
