@@ -58,6 +58,7 @@ from tests.postgres import Server
 NURSERY = Path(__file__).with_name("chaos_nursery.py")
 THIRDS = 3
 LEASE_S = 3.0
+BACK_AFTER_S = 9.0  # a child tries for so long to reach a database that was restarted
 PAUSE_S = 0.3  # of a hand between two changes: two cores are to have time for the rest
 FILL_TURNS = 4
 RESTARTS = ("fast", "immediate")
@@ -206,6 +207,7 @@ class SharedStorm:
     wrong: list[str] = field(default_factory=list[str])
     settle_s: float = 0.0
     last_restart: float = math.inf
+    away: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     overlaps: list[Pair] = field(default_factory=list[Pair])
     expired: list[Pair] = field(default_factory=list[Pair])
 
@@ -223,8 +225,10 @@ class SharedStorm:
         for second in range(seconds):
             await asyncio.sleep(1.0)
             if second in restarts:
+                begun = time.monotonic()
                 await asyncio.to_thread(self.postgres.restart, restarts[second])
                 self.last_restart = time.monotonic()
+                self.away.append((begun, self.last_restart))
             victim = await self._victim()
             for life in self.lives[:THIRDS]:
                 if life.over:
@@ -326,14 +330,25 @@ class SharedStorm:
         await self.reader.close()
         self.ledgers[THIRDS].replay(self.lives[THIRDS].number)
 
-    def repeated(self) -> int:
-        """Requests for an answer that a child had long enough before it died."""
+    def repeated(self, *, away: bool) -> int:
+        """Requests for an answer that a child had long enough before it died.
+
+        `away`: it came while there was no database to keep it in, and its child died before there
+        was one again.
+        """
         had: dict[tuple[int, str], float] = {}
         for ledger in self.ledgers:
             for child, chat, request, at in ledger.answers:
-                if at <= self.ends.get(child, math.inf) - KEPT_AFTER_S:
+                end = self.ends.get(child, math.inf)
+                if at <= end - KEPT_AFTER_S and self._was_away(at, end) == away:
                     had[chat, request] = min(at, had.get((chat, request), math.inf))
         return sum(at > had.get((chat, h), math.inf) for at, _, chat, h in self.model.asked)
+
+    def _was_away(self, at: float, end: float) -> bool:
+        return any(
+            since <= at + KEPT_AFTER_S and at <= until and end <= until + BACK_AFTER_S
+            for since, until in self.away
+        )
 
 
 def _stored(conn: sa.Connection, numbers: Sequence[int]) -> dict[int, State]:
@@ -402,7 +417,8 @@ async def run(seconds: int, seed: int, folder: Path, postgres: Server) -> dict[s
         "wrong": len(storm.wrong),
         "overlaps": len(storm.overlaps),
         "expired": len(storm.expired),
-        "repeated": storm.repeated(),
+        "repeated": storm.repeated(away=False),
+        "repeated_without_database": storm.repeated(away=True),
         "taken_over": len(model.taken_over_s),
         "take_over_median_s": round(statistics.median(model.taken_over_s or [0.0]), 2),
         "take_over_max_s": round(max(model.taken_over_s, default=0.0), 2),

@@ -7,6 +7,7 @@ from typing import Any
 
 from previously.engine import Engine, Limits
 from previously.errors import TooLong
+from previously.llm import Llm
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
 from previously.model import Ask, ChatRef, Draft, Message, Reply, Task, Uncovered
 from previously.testing import Line, ScriptedLlm, plain_note
@@ -73,7 +74,7 @@ def task(messages: Sequence[Message], tokens_max: int = 120) -> Task:
     return Task(CHAT, "volumes", "mini", sources, (), tokens_max, "en", Uncovered((sources,)))
 
 
-def engine(llm: ScriptedLlm, shelf: Shelf | None = None, **limits: Any) -> Engine:
+def engine(llm: Llm, shelf: Shelf | None = None, **limits: Any) -> Engine:
     return Engine(llm, Shelf() if shelf is None else shelf, SECRET, limits=Limits(**limits))
 
 

@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
+from previously.errors import RetryError
 from previously.llm import Llm
 from previously.model import Ask, ChatRef, Reply
+
+KEEP_TRIES = 3  # each as patient as the store is
+KEEP_PAUSE_S = 1.0
 
 Slot = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -95,8 +99,9 @@ class Calls:
             return await asyncio.shield(flight.task)
         finally:
             flight.waiting -= 1
-            if not flight.waiting:
-                flight.task.cancel()  # nobody wants it any more; one that is done stays done
+            if not flight.waiting and not flight.task.done():
+                flight.task.cancel()  # nobody wants it any more
+                await _came(flight.task)  # an answer that has come is kept first
 
     async def _fetch(
         self, ref: ChatRef | None, ask: Ask, sources: Sequence[int], slot: Slot
@@ -105,6 +110,43 @@ class Calls:
         if known is not None:
             return known
         async with slot():
-            reply = await self._llm.complete(ask)
-        await self.keep(ref, ask.hash, reply, sources)
+            asking = asyncio.create_task(self._llm.complete(ask))
+            try:
+                reply = await asyncio.shield(asking)
+            except asyncio.CancelledError:
+                asking.cancel()
+                if await _came(asking):
+                    await _came(self._keeping(ref, ask.hash, asking.result(), sources))
+                raise
+        keeping = self._keeping(ref, ask.hash, reply, sources)
+        try:
+            await asyncio.shield(keeping)
+        except asyncio.CancelledError:
+            await _came(keeping)  # it is paid for, whether or not anybody still waits for it
+            raise
         return reply
+
+    def _keeping(
+        self, ref: ChatRef | None, request: str, reply: Reply, sources: Sequence[int]
+    ) -> asyncio.Task[None]:
+        return asyncio.create_task(self._keep_again(ref, request, reply, sources))
+
+    async def _keep_again(
+        self, ref: ChatRef | None, request: str, reply: Reply, sources: Sequence[int]
+    ) -> None:
+        """A database that is away for a while must not cost a second payment."""
+        for tries_left in reversed(range(KEEP_TRIES)):
+            try:
+                await self.keep(ref, request, reply, sources)
+            except RetryError:
+                if not tries_left:
+                    raise
+                await asyncio.sleep(KEEP_PAUSE_S)
+            else:
+                return
+
+
+async def _came(task: asyncio.Task[Any]) -> bool:
+    """Wait for the end of a task; whether it was a good one."""
+    await asyncio.wait([task])
+    return not task.cancelled() and task.exception() is None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from dataclasses import dataclass
 from typing import Protocol
 
-from previously.errors import OverBudget, PreviouslyError
+from previously.errors import OverBudget, PreviouslyError, RetryError
 from previously.llm import Llm
 from previously.llm.prices import listed
 from previously.llm.profile import Price, Profile
 from previously.measure import count_tokens
 from previously.model import Ask, Reply, Usage
+
+log = logging.getLogger(__name__)
 
 MESSAGE_TOKENS = 8  # what a provider adds to each message for its own marks
 
@@ -83,8 +87,19 @@ class Metered:
             raise
         used = reply.usage if reply.usage.input_tokens else _counted(ask, reply)
         price = self._terms.price
-        await self._ledger.settle(entry, used, None if price is None else price.of(used))
+        await self._settle(entry, used, None if price is None else price.of(used))
         return reply
+
+    async def _settle(self, entry: int, used: Usage, cost_micros: int | None) -> None:
+        """An answer that has come is never given up for its entry: neither because nobody waits
+        for it any more, nor because the ledger is away; then the reservation stands for it."""
+        settling = asyncio.create_task(self._ledger.settle(entry, used, cost_micros))
+        try:
+            await asyncio.shield(settling)
+        except asyncio.CancelledError:
+            await asyncio.wait([settling])
+        except RetryError as error:
+            log.warning("a call stays entered at its estimate: %s", error)
 
     def _estimate(self, ask: Ask) -> int | None:
         """The most that the call can cost; None if nobody knows its price."""
