@@ -437,6 +437,9 @@ class WorkState:
     leased: bool
 
 
+CANCELLED = "cancelled"  # the user's verdict on a task, which no run writes over
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What became of a task so far."""

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from previously.errors import ChatNotFound, LeaseLost, StaleDraft
 from previously.model import (
+    CANCELLED,
     Attempt,
     Chat,
     Draft,
@@ -294,6 +295,21 @@ async def test_an_attempt_is_kept_until_its_task_succeeds(store: SqlStore):
     assert await store.attempts(chat.ref) == {made.task.id: failed}
     await store.commit(lease, made)
     assert await store.attempts(chat.ref) == {}
+
+
+async def test_who_cancels_a_task_that_runs_has_the_last_word(store: SqlStore):
+    chat, said = await chat_with(store, 2)
+    lease = await lease_on(store, chat)
+    failed = Attempt(
+        draft(chat, said).task.id, "volumes", "failed", "ModelUnavailable", "503", 1, 7
+    )
+    await store.record_attempt(lease, failed)
+    assert await store.decide(chat.ref, failed.task_id, CANCELLED, 99)
+    await store.record_attempt(lease, replace(failed, tries=2))
+    assert (await store.attempts(chat.ref))[failed.task_id].verdict == CANCELLED
+    assert await store.decide(chat.ref, failed.task_id, "failed", 0)
+    await store.record_attempt(lease, replace(failed, tries=2))
+    assert (await store.attempts(chat.ref))[failed.task_id].tries == 2
 
 
 @pytest.mark.proves("G-64")

@@ -19,7 +19,10 @@ class Changes(Desk):
 
     async def append(self, ref: ChatRef, new: Sequence[NewMessage]) -> tuple[Message, ...]:
         """Record messages; they are durable when this returns."""
-        made = await self.store.append(ref, list(said_within(new)))
+        checked = list(said_within(new))
+        if not checked:
+            return ()
+        made = await self.store.append(ref, checked)
         self.wake(ref)
         return made
 

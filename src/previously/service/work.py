@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from previously.errors import BadInput, NotConfigured, TaskNotFound
-from previously.model import Attempt, ChatRef, Snapshot
+from previously.model import CANCELLED, Attempt, ChatRef, Snapshot
 from previously.planner import NEVER_MS, TAIL_LOOKED_AT, due, is_held, piled_up
 from previously.service.desk import AS_SAID, Desk
 from previously.store import Progress
@@ -69,7 +69,7 @@ class Work(Desk):
 
     async def cancel(self, ref: ChatRef, task_id: str) -> None:
         """Do not try this task again unless its messages change; they stay as they were said."""
-        await self._decide(ref, task_id, "cancelled", NEVER_MS)
+        await self._decide(ref, task_id, CANCELLED, NEVER_MS)
 
     async def _decide(self, ref: ChatRef, task_id: str, verdict: str, not_before_ms: int) -> None:
         if not await self.store.decide(ref, task_id, verdict, not_before_ms):

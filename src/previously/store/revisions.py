@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from previously.errors import BadInput, SummaryNotFound
 from previously.measure import count_tokens
-from previously.model import ChatRef, Summary, SummaryStatus, digest, key
+from previously.model import CANCELLED, ChatRef, Summary, SummaryStatus, digest, key
 from previously.store import changes, coverage, rows
 from previously.store.rows import M, S
 from previously.store.schema import attempt, hole, link, summary, work
@@ -153,7 +153,7 @@ def _put_off(
 ) -> None:
     mine = sa.and_(attempt.c.chat_id == ref.id, attempt.c.task_id == task_id)
     conn.execute(sa.delete(attempt).where(mine))
-    values = {"chat_id": ref.id, "task_id": task_id, "lane": lane, "verdict": "cancelled"}
+    values = {"chat_id": ref.id, "task_id": task_id, "lane": lane, "verdict": CANCELLED}
     values |= {"error_class": "", "error_text": "", "tries": 0}
     values |= {"not_before": not_before_ms, "updated_at": now_ms}
     conn.execute(sa.insert(attempt), values)

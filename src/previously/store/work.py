@@ -14,6 +14,7 @@ from sqlalchemy import BindParameter
 
 from previously.errors import ChatNotFound, LeaseLost
 from previously.model import (
+    CANCELLED,
     Attempt,
     ChatRef,
     Draft,
@@ -197,8 +198,14 @@ def _settle_payment(conn: sa.Connection, lease: Lease, draft: Draft, now_ms: int
 
 
 def record_attempt(conn: sa.Connection, lease: Lease, made: Attempt, now_ms: int) -> None:
-    """What became of a task, so that nobody pays for the same failure at once again."""
+    """What became of a task, so that nobody pays for the same failure at once again.
+
+    Whoever cancelled it while it ran has the last word.
+    """
     _check(conn, lease)
+    mine = sa.and_(A.chat_id == lease.ref.id, A.task_id == made.task_id)
+    if conn.execute(sa.select(A.verdict).where(mine)).scalar() == CANCELLED:
+        return
     _forget(conn, lease.ref, made.task_id)
     conn.execute(
         sa.insert(attempt).values(
