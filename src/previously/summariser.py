@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -136,7 +137,10 @@ class Summarisers:
         llm = self._of_profile(chosen, job)
         if main is None or main == chosen or not settings.fallback_to_main:
             return llm
-        return StoodInFor(llm, self._of_profile(main, job))
+        owner, name = job.ref.owner, chosen.name
+        trouble = (await self._store.troubles(owner)).get(name)
+        note = partial(self._store.note_trouble, owner, name)
+        return StoodInFor(llm, self._of_profile(main, job), note, trouble)
 
     def _of_profile(self, profile: Profile, job: _Job) -> Llm:
         if self._session is None:

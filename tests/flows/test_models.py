@@ -242,6 +242,40 @@ async def test_a_profile_that_fails_is_stood_in_for_by_main_and_every_use_is_tol
         told = [r.getMessage() for r in caplog.records if "fallback_to_main" in r.getMessage()]
         assert len(told) == 3
         assert KEY not in caplog.text
+        trouble = (await made.store.troubles(OWNER))["cheap"]
+        assert "key was refused" in trouble
+        assert KEY not in trouble
+    async with house(where) as made:
+        assert await made.store.troubles(OWNER) == {"cheap": trouble}, "until somebody mends it"
+        await made.store.put_profile(OWNER, profile(upstream, "cheap"))
+        assert await made.store.troubles(OWNER) == {}
+
+
+async def test_a_warning_ends_when_the_profile_answers_again(
+    where: app.Location, upstream: FakeUpstream, second: FakeUpstream
+):
+    upstream.says(refusal(401, "authentication_error", "wrong key"), *(note(n) for n in range(9)))
+    second.says(*(note(n) for n in range(9)))
+    profiles = (profile(upstream, "cheap"), profile(second, "main"))
+    async with house(where, *profiles, summary_profile="cheap") as made:
+        chat = await played(made)
+        await chat.settle()
+        assert len(second.requests) == 1
+        assert len(upstream.requests) == 3
+        assert await made.store.troubles(OWNER) == {}
+
+
+async def test_a_model_that_is_only_away_leaves_no_lasting_warning(
+    where: app.Location, upstream: FakeUpstream, second: FakeUpstream
+):
+    upstream.says(*[refusal(503, "overloaded", "later")] * 50)
+    second.says(*(note(n) for n in range(9)))
+    profiles = (profile(upstream, "cheap", timeout_s=0.5), profile(second, "main"))
+    async with house(where, *profiles, summary_profile="cheap") as made:
+        chat = await played(made, 2)
+        await chat.settle()
+        assert len(second.requests) == 1
+        assert await made.store.troubles(OWNER) == {}
 
 
 @pytest.mark.proves("G-76")

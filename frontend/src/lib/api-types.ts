@@ -346,6 +346,7 @@ export type Profile = {
   has_key: boolean;
   key_kept: "here" | "environment" | "file" | null;
   used_by: string[];
+  trouble: string | null;
   version: number;
 };
 

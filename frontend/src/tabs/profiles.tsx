@@ -60,6 +60,7 @@ function One({ profile, onEdit, onChanged }: { profile: Profile; onEdit: () => v
         <button type="button" class="icon plain" aria-label={t("profiles.edit", { name: profile.name })} title={t("edit")} onClick={onEdit}><Icon name="edit" /></button>
         <button type="button" class="icon plain" aria-label={t("profiles.remove", { name: profile.name })} title={t("delete")} onClick={() => (asking.value = true)}><Icon name="trash" /></button>
       </div>
+      {profile.trouble && <div class="note bad" role="status">{t("profiles.trouble", { why: profile.trouble })}</div>}
       {finding.value && (
         <div class={finding.value.ok ? "note" : "note bad"} role="status">
           {finding.value.says.map((line) => <p key={line}>{line}</p>)}

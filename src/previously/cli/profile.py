@@ -126,10 +126,13 @@ async def run_list(args: argparse.Namespace) -> int:
     house = await _open(args, read_only=True)
     try:
         found = [from_mapping(values) for values, _ in await house.store.profiles(OWNER)]
+        troubles = await house.store.troubles(OWNER)
     finally:
         await house.close()
-    lines = [*(_line(p) for p in found), "extractive: built in, quotes instead of retelling"]
-    _print(args, [_facts(p) for p in found], "\n".join(lines))
+    lines = [_line(p) + _warning(troubles.get(p.name)) for p in found]
+    facts = [{**_facts(p), "trouble": troubles.get(p.name)} for p in found]
+    built_in = "extractive: built in, quotes instead of retelling"
+    _print(args, facts, "\n".join([*lines, built_in]))
     return 0
 
 
@@ -181,6 +184,10 @@ def _line(profile: Profile) -> str:
     key = f", key in {profile.secret}" if profile.secret else ", no key"
     window = f", window {profile.window_tokens}" if profile.window_tokens else ""
     return f"{profile.name}: {profile.model} at {profile.base_url} ({profile.source}{key}{window})"
+
+
+def _warning(trouble: str | None) -> str:
+    return f"\n  ! main is asked instead: {trouble}" if trouble else ""
 
 
 def _about_price(profile: Profile) -> str:

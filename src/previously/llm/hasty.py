@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
-from previously.errors import BadInput, ModelUnavailable, NotConfigured
+from previously.errors import BadInput, ModelUnavailable, NotConfigured, RetryError
 from previously.llm import Llm
 from previously.model import Ask, Reply
 
 log = logging.getLogger(__name__)
+
+Note = Callable[[str | None], Awaitable[None]]  # why a model cannot be asked; None: it can
 
 
 class Hasty:
@@ -48,11 +52,21 @@ class Hasty:
 
 
 class StoodInFor:
-    """A model, and another that is asked when the first cannot answer. Every use is told."""
+    """A model, and another that is asked when the first cannot answer. Every use is told.
 
-    def __init__(self, first: Llm, second: Llm) -> None:
+    What only a person can mend (a wrong key, a missing model) is noted until it is mended.
+    """
+
+    def __init__(self, first: Llm, second: Llm, note: Note, trouble: str | None = None) -> None:
         self._first = first
         self._second = second
+        self._note = note
+        self._trouble = trouble  # as it is noted
+
+    async def _noted(self, trouble: str | None) -> None:
+        if trouble != self._trouble:
+            await self._note(trouble)
+            self._trouble = trouble
 
     @property
     def name(self) -> str:
@@ -74,8 +88,10 @@ class StoodInFor:
     async def complete(self, ask: Ask) -> Reply:
         """The first one's answer, or the second one's."""
         try:
-            return await self._first.complete(ask)
+            reply = await self._first.complete(ask)
         except (ModelUnavailable, NotConfigured, BadInput) as error:
+            if not isinstance(error, ModelUnavailable):
+                await self._noted(str(error))
             log.warning(
                 "profile %s failed (%s); profile %s was asked instead (fallback_to_main)",
                 self._first.name,
@@ -83,3 +99,6 @@ class StoodInFor:
                 self._second.name,
             )
             return await self._second.complete(ask)
+        with suppress(RetryError):  # the answer is worth more than the note
+            await self._noted(None)
+        return reply

@@ -50,6 +50,7 @@ def _row(values: Mapping[str, Any]) -> dict[str, Any]:
         **{column: values.get(name) for name, column in _COLUMNS.items()},
         **{column: _json(values.get(name)) for name, column in _AS_JSON.items()},
         "params": _json(rest),
+        "trouble": None,  # of the profile as it was
     }
 
 
@@ -82,3 +83,15 @@ def remove(conn: sa.Connection, owner: str, name: str) -> None:
     if not gone.rowcount:
         known = ", ".join(values["name"] for values, _ in listing(conn, owner)) or "none"
         raise ProfileNotFound(f"no profile named {name!r}; there are: {known}")
+
+
+def note_trouble(conn: sa.Connection, owner: str, name: str, trouble: str | None) -> None:
+    """Why a profile cannot be asked, or that it can again."""
+    mine = sa.and_(_P.owner == owner, _P.name == name)
+    conn.execute(sa.update(profile).where(mine).values(trouble=trouble))
+
+
+def troubles(conn: sa.Connection, owner: str) -> dict[str, str]:
+    """The profiles that could not be asked when they were last needed, each with the reason."""
+    query = sa.select(_P.name, _P.trouble).where(_P.owner == owner, _P.trouble.is_not(None))
+    return {row.name: row.trouble for row in conn.execute(query)}

@@ -325,6 +325,7 @@ profile = sa.Table(
     sa.Column("params", sa.Text),
     sa.Column("limits", sa.Text),
     sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("trouble", sa.Text),  # why another one was asked, until it answers or is changed
     sa.UniqueConstraint("owner", "name"),
 )
 

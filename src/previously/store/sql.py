@@ -527,6 +527,12 @@ class SqlStore:
     async def remove_profile(self, owner: str, name: str) -> None:
         await self._db.write(profiles.remove, owner, name)
 
+    async def note_trouble(self, owner: str, name: str, trouble: str | None) -> None:
+        await self._db.write(profiles.note_trouble, owner, name, trouble)
+
+    async def troubles(self, owner: str) -> dict[str, str]:
+        return await self._db.read(profiles.troubles, owner)
+
     async def reserve(
         self, purpose: Purpose, estimate_micros: int | None, limit_micros: int | None
     ) -> int | None:

@@ -408,6 +408,7 @@ export const en = {
   "profiles.key": "Key",
   "profiles.key.text": "Goes in and never comes out. Empty: as it is.",
   "profiles.key.set": "Key kept",
+  "profiles.trouble": "main is asked instead: {why}",
   "source.openai": "OpenAI-compatible",
   "source.anthropic": "Claude (Anthropic)",
   "source.extractive": "Extracts, without a model",

@@ -409,6 +409,7 @@ export const zh: Record<keyof typeof en, string> = {
   "profiles.key": "API Key",
   "profiles.key.text": "只进不出。留空表示不变。",
   "profiles.key.set": "已存密钥",
+  "profiles.trouble": "暂由 main 代替：{why}",
   "source.openai": "openai（及兼容接口）",
   "source.anthropic": "claude（Anthropic）",
   "source.extractive": "摘录，不用模型",

@@ -171,6 +171,7 @@ async def _told(house: Context, found: Profile, version: int) -> shapes.Profile:
         has_key=secret is not None,
         key_kept=_kept(house, secret, found.name),
         used_by=await _used_by(house.service, found.name),
+        trouble=(await house.service.store.troubles(OWNER)).get(found.name),
         version=version,
     )
 

@@ -579,6 +579,7 @@ class Profile(Told):
     has_key: bool = Field(description="Keys go in and never come out.")
     key_kept: Literal["here", "environment", "file"] | None
     used_by: list[str] = Field(description="Titles of chats that name it; `*`: all chats.")
+    trouble: str | None = Field(description="Why another one is asked instead, until it is mended.")
     version: int
 
 
