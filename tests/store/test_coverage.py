@@ -222,3 +222,31 @@ async def test_a_repair_writes_down_what_hashes_say(tower: Tower):
     assert await tower.store.repair(tower.chat.ref, "volumes")
     assert await tower.stands() == whole(tower)
     assert not await tower.store.repair(tower.chat.ref, "volumes")
+
+
+async def test_a_chat_is_reached_by_its_own_summaries_only(tower: Tower):
+    other, others = await chat_with(tower.store, 12, "other")
+
+    async def reached(chat: Chat, message: Message) -> bool:
+        return await tower.database.read(coverage.reaches, chat.ref, message.pos)
+
+    assert await reached(tower.chat, tower.said[9])
+    assert not await reached(tower.chat, tower.said[10])
+    assert not await reached(other, others[0])
+
+
+async def test_a_volume_spans_from_its_first_message_to_its_last(tower: Tower):
+    found = {s.id: s for s in await tower.store.summaries(tower.chat.ref, 0, 100)}
+    spans = [(found[s.id].first_pos, found[s.id].last_pos) for s in (*tower.volumes, tower.era)]
+    at = [m.pos for m in tower.said]
+    assert spans == [(at[0], at[3]), (at[4], at[7]), (at[0], at[7])]
+    moved = await tower.store.move(tower.chat.ref, tower.said[10].id, tower.said[0].id)
+    assert moved.pos < at[0]
+    await tower.store.move(tower.chat.ref, tower.said[7].id, None)
+    found = {s.id: s for s in await tower.store.summaries(tower.chat.ref, 0, 100)}
+    assert tower.minis[3].id in found
+    assert not found[tower.minis[3].id].valid, "the last message stands apart from the first now"
+    await tower.store.undo(tower.chat.ref)
+    found = {s.id: s for s in await tower.store.summaries(tower.chat.ref, 0, 100)}
+    assert (found[tower.era.id].first_pos, found[tower.era.id].last_pos) == (at[0], at[7])
+    await agrees(tower.database, tower.chat)
