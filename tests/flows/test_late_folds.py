@@ -32,24 +32,42 @@ async def play(chat: Chat, turns: int) -> tuple[Message, ...]:
     return await chat._service.append(chat._ref, said)
 
 
-async def interrupted(memory: Memory, chat: Chat, work: Callable[[], Awaitable[Any]]) -> None:
+async def interrupted(memory: Memory, chat: Chat, work: Callable[[], Awaitable[Any]]) -> Prompt:
     """A prompt; just before its fold is written, something else happens."""
     store = memory._house.store
     save_fold = store.save_fold
 
-    async def late(*args: Any) -> None:
+    async def late(*args: Any) -> bool:
         store.save_fold = save_fold
         await work()
-        await save_fold(*args)
+        return await save_fold(*args)
 
     store.save_fold = late  # pyright: ignore[reportAttributeAccessIssue]
-    await chat.prompt(BUDGET)
+    prompt = await chat.prompt(BUDGET)
     assert store.save_fold == save_fold  # it did happen
+    return prompt
 
 
 async def places(chat: Chat, prompt: Prompt) -> Counter[tuple[str, str]]:
     found = chat._service.places(chat._ref, prompt)
     return Counter([(p.how, p.reason) async for p in found])
+
+
+async def test_a_summary_that_comes_while_a_fold_is_made_does_not_cost_the_fold(
+    open_memory: Opener,
+):
+    settings = {**SMALL, "related": False}
+    async with open_memory(llm=ScriptedLlm(), settings=settings) as memory:
+        chat = await memory.chat("a")
+        await play(chat, 6)
+
+        async def commit() -> None:
+            await chat.run()
+            await chat.settle()
+
+        first = await interrupted(memory, chat, commit)
+        again = await chat.prompt(BUDGET)
+        assert again.messages == first.messages, "what is not saved moves with every turn"
 
 
 @pytest.mark.proves("I1", "I10")

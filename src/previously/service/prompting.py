@@ -29,6 +29,7 @@ from previously.service.desk import AS_SAID, Desk
 from previously.settings import BUDGET_MIN, COVERS_LOADED_MAX, COVERS_SHARE, Settings
 from previously.text.turns import pending_start
 
+FOLD_TRIES = 3  # a summary may be committed while one is made; unsaved, the next turn moves again
 RENDERED_KEPT = 256  # folds whose text is held in memory
 
 
@@ -161,11 +162,14 @@ class Prompting(Desk):
         reason = folding.wanted(_with(snapshot, told.pending), room, self._clock_ms())
         if reason is None:
             return _with(snapshot, told.pending)
-        wide, _ = await self._look(snapshot.ref, told.budget, told.audience, wide=True)
-        moved = folding.move(_with(wide, told.pending), room, reason)
-        if not told.preview and not self.store.read_only:
-            await self.store.save_fold(moved.ref, moved.fold, moved.rev)
-        return moved
+        keeps = not told.preview and not self.store.read_only
+        for tries_left in reversed(range(FOLD_TRIES)):
+            wide, _ = await self._look(snapshot.ref, told.budget, told.audience, wide=True)
+            moved = folding.move(_with(wide, told.pending), room, reason)
+            saved = not keeps or await self.store.save_fold(moved.ref, moved.fold, moved.rev)
+            if saved or not tries_left:
+                return moved
+        raise AssertionError("there is a last try")
 
     async def _called_up(
         self, snapshot: Snapshot, audience: Collection[str], before_pos: int

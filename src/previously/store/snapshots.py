@@ -535,14 +535,14 @@ _MOVE_FOLD = Prepared(
 _NEW_FOLD = Prepared(sa.insert(fold), (*FOLD_KEY, *MOVED, "stale"))
 
 
-def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now_ms: int) -> None:
+def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now_ms: int) -> bool:
     """Write a fold, unless a newer one stands there or the chat has changed since `seen_rev`.
 
     A fold that comes too late is made again by the next prompt, from what is true then.
     """
     seen = _REV.one(conn, {"of_chat": ref.id})
     if seen is None or seen[0] != seen_rev:
-        return
+        return False
     this = {
         "of_chat": ref.id,
         "of_audience": moved.key.audience,
@@ -561,6 +561,7 @@ def save_fold(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now
     if _MOVE_FOLD.one(conn, {**this, **to}) is None and _FOLD.one(conn, this) is None:
         mine = dict(zip(FOLD_KEY, this.values(), strict=True))
         _NEW_FOLD.many(conn, [{**mine, **values, "stale": False}])
+    return True
 
 
 def summary_page(

@@ -354,8 +354,8 @@ class SqlStore:
             self._settings[ref.id] = known
         return known[1]
 
-    async def save_fold(self, ref: ChatRef, moved: Fold, seen_rev: int) -> None:
-        await self._change(ref, snapshots.save_fold, moved, seen_rev, self._clock_ms())
+    async def save_fold(self, ref: ChatRef, moved: Fold, seen_rev: int) -> bool:
+        return await self._change(ref, snapshots.save_fold, moved, seen_rev, self._clock_ms())
 
     async def now_ms(self) -> int:
         """The clock that leases and retries go by."""
