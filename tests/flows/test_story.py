@@ -162,7 +162,9 @@ async def test_a_failed_call_leaves_no_gap_and_does_not_hold_up_the_others(open_
         return "note on " + said
 
     async with open_memory(llm=ScriptedLlm(answer)) as memory:
-        chat = await memory.chat("demo", settings={"visible_floors": 4, "fold_every": 2})
+        chat = await memory.chat(
+            "demo", settings={"visible_floors": 4, "fold_every": 2, "minis_per_call": 1}
+        )
         await play(chat, 20)
         settled = await chat.settle()
         assert len(settled.waiting) == len(bad)

@@ -23,6 +23,7 @@ from tests.flows.test_backfill import every_floor_is_covered_once
 FLOORS, CHARS = 5_000, 3_000_000
 GIANT_EVERY, GIANT_CHARS = 250, 50_000
 WINDOW_TOKENS = 8_000
+ALONE = {"PREVIOUSLY_MINIS_PER_CALL": "1"}  # this upstream writes one note, whatever it is asked
 
 
 def story() -> Iterator[str]:
@@ -44,7 +45,7 @@ def short_note(body: dict[str, Any]) -> str:
 
 async def killed(words: list[str], upstream: FakeUpstream, after: int) -> None:
     child = await asyncio.create_subprocess_exec(
-        *words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        *words, env=environment(**ALONE), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     while child.returncode is None and len(upstream.requests) < after:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
@@ -71,13 +72,18 @@ async def test_a_backlog_is_noted_through_a_small_window(
         sizes = ("--window-tokens", str(WINDOW_TOKENS), "--price", "1,2")
         await asyncio.to_thread(run, "profile", "add", "main", *model, *sizes, *at)
         assert (await asyncio.to_thread(run, "import", str(file), *at)).returncode == 0
-        plan = await asyncio.to_thread(run, "backfill", "log", "--json", *at)
+        plan = await asyncio.to_thread(run, "backfill", "log", "--json", *at, **ALONE)
         expected = json.loads(plan.stdout)["plan"]["calls"]
         assert upstream.requests == []  # nobody has agreed yet
         words = [str(PREVIOUSLY), "backfill", "log", "--yes", "--json", *at]
         await killed(words, upstream, expected // 2)
         done = await asyncio.to_thread(
-            subprocess.run, words, env=environment(), capture_output=True, timeout=600, check=False
+            subprocess.run,
+            words,
+            env=environment(**ALONE),
+            capture_output=True,
+            timeout=600,
+            check=False,
         )
         assert done.returncode == 0, done.stderr[-2_000:]
         made = len(upstream.requests)
