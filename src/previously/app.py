@@ -9,6 +9,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,11 +169,10 @@ async def _open(location: Location, *, read_only: bool) -> SqliteDatabase | Post
     location.parent.mkdir(parents=True, exist_ok=True)
     made = SqliteDatabase(location, read_only=read_only)
     if read_only:
-        try:
+        async with AsyncExitStack() as unless_readable:
+            unless_readable.push_async_callback(made.close)
             await made.read(check_readable)
-        except BaseException:
-            await made.close()
-            raise
+            unless_readable.pop_all()
     return made
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import asyncpg
@@ -108,11 +109,10 @@ class PostgresDatabase:
     async def open(cls, location: str, *, read_only: bool = False) -> PostgresDatabase:
         """Connect and bring the schema up; opened for reading, it is only checked."""
         made = cls(location, read_only=read_only)
-        try:
+        async with AsyncExitStack() as unless_up:
+            unless_up.push_async_callback(made.close)
             await (made.read(check_readable) if read_only else made._bring_up())
-        except BaseException:
-            await made.close()
-            raise
+            unless_up.pop_all()
         return made
 
     async def _bring_up(self) -> None:

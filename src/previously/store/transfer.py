@@ -7,6 +7,7 @@ the same sum of their hashes, which does not depend on the order that a database
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +56,12 @@ async def move(source: Database, target: Database, progress: Progress) -> dict[s
     if await target.read(_holds_chats):
         raise BadInput("the target holds chats already; name an empty database", field="to")
     await target.write(_empty)
-    try:
+    async with AsyncExitStack() as unless_whole:
+        unless_whole.push_async_callback(target.write, _empty)
         copied = {table.name: await _copy(source, target, table, progress) for table in tables()}
         await _compare(copied, source, "the source was changed meanwhile; stop what writes to it")
         await _compare(copied, target, "the target is not what was written to it")
-    except BaseException:
-        await target.write(_empty)
-        raise
+        unless_whole.pop_all()
     await target.write(_set_sequences)
     return {name: count.rows for name, count in copied.items()}
 
