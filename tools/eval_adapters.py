@@ -40,6 +40,7 @@ Said = Mapping[str, Any]  # a message as the kit has it
 
 SETTLE_TIMEOUT_S = 60.0
 END = 1 << 60  # a position after every message
+TOLD_EVERY = 1_000  # messages between two lines on how far a stream is
 ROOMY_TOKENS = 10_000_000  # a budget under which nothing is left out
 
 
@@ -239,6 +240,7 @@ class Product:
         """Record what was said and give the background its time."""
         self._memory.append(self._ref, self._said)
         self._memory.index()
+        print(f"{self.name}: conversation of {len(self._said)} messages is remembered", flush=True)
 
     def assemble(self, query: str, budget: int) -> str:
         """The prompt for a question, as the kit writes messages down."""
@@ -287,6 +289,8 @@ class Pipeline:
         said = [NewMessage(m["role"], m["content"], name=m["speaker"]) for m in messages]
         keys = self._driver.append(self._ref, said)
         self._names |= {key: m["id"] for key, m in zip(keys, messages, strict=True)}
+        if len(self._names) % TOLD_EVERY == 0:
+            print(f"{len(self._names)} messages", flush=True)
 
     def text(self, q: str | None = None) -> str:
         """The next prompt's words. What it recalls it finds by the newest message, as always."""

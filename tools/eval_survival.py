@@ -23,6 +23,7 @@ FACTS = 150
 TURNS = 2_000
 AT_ONCE = 20  # messages between two times that the background is waited for
 LOSS = 0.05
+BESIDE = ("rolling_summary", "hierarchical")  # designs of the kit
 DOUBLED = {"mini_tokens": 240, "volume_tokens": 600, "era_tokens": 1_200}
 
 
@@ -56,7 +57,10 @@ def case(
     name: str, kind: type[Pipeline], lang: str, turns: int, loss: float, seeds: Sequence[int]
 ) -> dict[str, Any]:
     """The mean over the seeds."""
-    runs = [survive(kind, lang, turns, loss, seed) for seed in seeds]
+    runs: list[dict[str, Any]] = []
+    for seed in seeds:
+        runs.append(survive(kind, lang, turns, loss, seed))
+        print(f"{name}: seed {seed} of {len(seeds)}, {runs[-1]}", flush=True)
     each = [run["survival"] for run in runs]
     return {
         "case": name,
@@ -68,6 +72,20 @@ def case(
     }
 
 
+def beside(design: str, lang: str, turns: int, loss: float, seeds: Sequence[int]) -> dict[str, Any]:
+    """The same for a design of the kit."""
+    messages, made, _ = planted(lang, turns)
+    each: list[float] = []
+    for seed in seeds:
+        llm = import_module("memeval.facts").Mock(made, loss, seed)
+        memory = import_module("memeval.designs").DESIGNS[design](llm)
+        for message in messages:
+            memory.append(message)
+        text = memory.text()
+        each.append(fmean(f["value"] in text for f in made))
+    return {"case": design, "lang": lang, "seeds": len(each), "survival": round(fmean(each), 4)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
@@ -76,6 +94,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     results = [
+        *(beside(name, args.lang, args.turns, LOSS, range(args.seeds)) for name in BESIDE),
         case("5 % loss per call", Pipeline, args.lang, args.turns, LOSS, range(args.seeds)),
         case("no loss", Pipeline, args.lang, args.turns, 0.0, [0]),
         case("no loss, sizes doubled", Doubled, args.lang, args.turns, 0.0, [0]),
