@@ -213,6 +213,15 @@ class TurnRecord:
         """With its reply: the first; the others came beside it."""
         return replace(self, reply=replies[0], others=tuple(replies[1:]))
 
+    @property
+    def rewords(self) -> bool:
+        """Whether a message that was in doubt gets the client's words for its own."""
+        return any(text is not None for _, text in self.confirms)
+
+    def beside(self, replies: Sequence[NewMessage]) -> TurnRecord:
+        """With replies that may be chosen, while the one that is there stays."""
+        return replace(self, reply=None, others=tuple(replies))
+
     def mending(self) -> TurnRecord:
         """Only that part."""
         return replace(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +26,8 @@ pytestmark = pytest.mark.llm
 
 FACT = "The tide-watch of Dorcas Vane hangs on nail 47 at Kettle Light."
 QUESTION = "Where does the tide-watch of Dorcas Vane hang?"
+TOLD_EVERY = 25  # turns
+log = logging.getLogger(__name__)
 
 
 def words(turn: int, times: int) -> str:
@@ -38,6 +42,12 @@ class Wire:
     def __init__(self, llama: LlamaServer) -> None:
         self._llama = llama
         self.last: dict[str, Any] = {}
+        self.read = 0  # tokens of prompts that the model had to read
+        self.known = 0  # and those that it still knew from the prompt before
+
+    def _count(self, timings: dict[str, Any]) -> None:
+        self.read += timings.get("prompt_n", 0)
+        self.known += timings.get("cache_n", 0)
 
     async def pass_on(self, request: web.Request) -> web.Response:
         body = await request.read()
@@ -50,6 +60,8 @@ class Wire:
             if answer.status == 200 and body:
                 self.last = json.loads(body)
             said = await answer.read()
+            if answer.status == 200 and body:
+                self._count(json.loads(said).get("timings", {}))
             return web.Response(status=answer.status, body=said, content_type=answer.content_type)
 
     @asynccontextmanager
@@ -83,6 +95,7 @@ async def converse(folder: Path, llama: LlamaServer, turns: int, times: int) -> 
             base_url=f"http://127.0.0.1:{port}/c/demo/v1", api_key="x", max_retries=0, timeout=300
         )
         talk: list[Any] = [{"role": "system", "content": "Answer in a few words."}]
+        started_s = time.monotonic()
         async with client:
             for turn in range(1, turns + 1):
                 said = QUESTION if turn == turns else words(turn, times)
@@ -93,6 +106,13 @@ async def converse(folder: Path, llama: LlamaServer, turns: int, times: int) -> 
                 # A model of this size may say nothing at all; a client keeps something.
                 told = answer.parse().choices[0].message.content or "…"
                 talk.append({"role": "assistant", "content": told})
+                if turn % TOLD_EVERY == 0:
+                    passed_s = time.monotonic() - started_s
+                    log.info(
+                        "turn %d: %.0f s, %d tokens read anew, %d known, last prompt %s",
+                        *(turn, passed_s, wire.read, wire.known),
+                        answer.headers["x-previously-prompt-tokens"],
+                    )
                 if told == "…":
                     continue
                 assert int(answer.headers["x-previously-prompt-tokens"]) <= llama.window_tokens
@@ -125,7 +145,7 @@ def test_twenty_turns_outgrow_a_real_window_and_none_fails(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3_600)
+@pytest.mark.timeout(7_200)
 def test_after_three_hundred_turns_a_fact_of_the_second_is_still_there(
     tmp_path: Path, llama_server: LlamaServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

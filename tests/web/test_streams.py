@@ -146,6 +146,38 @@ async def test_a_part_that_is_asked_again_gives_way(door: Door) -> None:
     assert await door.lines() == [("user", "one"), ("assistant", "Whole.")]
 
 
+async def leave_a_stream_and_ask(door: Door, talk: Talk, asked: str) -> None:
+    """The first answer is still on its way when the client asks again, and is left after that."""
+    await say(door.client(), talk, "zero")
+    door.upstream.says(LONG, "Whole.")
+    door.upstream.piece_delay_s = 0.02
+    first = {**body(), "messages": [*talk, {"role": "user", "content": "one"}]}
+    async with aiohttp.ClientSession() as session:
+        answer = await session.post(door.url(), json=first)
+        await read_some(answer, 5)
+        await say_streaming(door.client(), talk, asked)
+        answer.close()
+        await until(lambda: door.upstream.abandoned == 1)
+    door.upstream.piece_delay_s = 0
+
+
+async def test_a_stream_that_was_left_takes_nothing_from_what_was_asked_after_it(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    talk: Talk = []
+    await leave_a_stream_and_ask(door, talk, "something else")
+    await until(lambda: "overtaken" in caplog.text)
+    assert await door.lines() == [(m["role"], m["content"]) for m in talk]
+
+
+async def test_a_stream_that_was_left_is_a_variant_of_what_was_asked_again(door: Door) -> None:
+    talk: Talk = []
+    await leave_a_stream_and_ask(door, talk, "one")
+    await until(lambda: len(door.rows("select * from variant")) == 2)
+    assert await door.lines() == [(m["role"], m["content"]) for m in talk]
+
+
 async def test_an_error_inside_a_stream_reaches_the_client(door: Door) -> None:
     stream = b'data: {"error":{"message":"overloaded","code":529}}\n\ndata: [DONE]\n\n'
     door.upstream.says(Failure(200, stream, {"content-type": "text/event-stream"}))

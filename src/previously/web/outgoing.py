@@ -49,6 +49,7 @@ class Turn:
     managed: bool = False  # the client sends only what is new
     hints: Hints = NOTHING_TOLD
     habit: Habit = NOTHING_KNOWN  # what the client's requests have shown of it
+    number: int = 0  # in the order in which they were asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ is not goes on as it came and leaves no mark.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import operator
 from collections import OrderedDict
@@ -81,6 +82,8 @@ class Turns:
         self._heads: OrderedDict[bytes, int] = OrderedDict()
         self._refs: OrderedDict[str, ChatRef] = OrderedDict()
         self._habits: OrderedDict[str, Habit] = OrderedDict()
+        self._asked = itertools.count(1)
+        self._newest: OrderedDict[int, int] = OrderedDict()  # the last asked turn that is recorded
 
     async def prepare(
         self, name: str, messages: list[Any], room: Room = ROOM, hints: Hints = NOTHING_TOLD
@@ -186,6 +189,7 @@ class Turns:
                 found.turn,
                 hints=request.hints,
                 habit=found.habit,
+                number=next(self._asked),
             ),
             prompt_tokens=prompt.tokens,
             client_tokens=head_tokens + sum(history),
@@ -251,24 +255,42 @@ class Turns:
 
     async def record(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         """Write the turn down; if others came first, read it against what they left."""
-        record: TurnRecord | None = turn.record
+        record: TurnRecord | None = turn.record.answered(replies)
         store = self._service.store
         for _ in range(RECORD_TRIES):
             if record is None:
                 log.info("chat %s: a turn was overtaken and is not kept", turn.ref.id)
                 return
             try:
-                await store.record_turn(turn.ref, record.answered(replies))
+                await store.record_turn(turn.ref, record)
             except StaleDraft:
                 request = Request(turn.ref.name, [], turn.history, turn.hints)
                 found = (await self._read(turn.ref, request, ROOM))[1]
-                record = found.turn
-                if record is None:
+                record = self._still(turn, found.turn, replies)
+                if found.turn is None:
                     self._note(request.name, found.habit)  # its next request may make it certain
             else:
+                self._recorded(turn)
                 self._service.wake(turn.ref)
                 return
         raise StaleDraft("other turns kept being recorded meanwhile")
+
+    def _still(
+        self, turn: Turn, read: TurnRecord | None, replies: Sequence[NewMessage]
+    ) -> TurnRecord | None:
+        """What is left of a turn after others were recorded. From one that was asked later it takes
+        nothing: that is what the client says last, and this one comes late because it was left."""
+        if read is None or self._newest.get(turn.ref.id, 0) <= turn.number:
+            return read and read.answered(replies)
+        if read.mends or read.rewords or read.grows is not None:
+            return None
+        return read.beside(replies) if read.rerolls is not None else read.answered(replies)
+
+    def _recorded(self, turn: Turn) -> None:
+        newest = max(turn.number, self._newest.pop(turn.ref.id, 0))
+        if len(self._newest) >= REFS_KNOWN_MAX:
+            self._newest.popitem(last=False)
+        self._newest[turn.ref.id] = newest
 
 
 def as_pending(ref: ChatRef, stored: Sequence[Message], new: Sequence[NewMessage]) -> list[Message]:
