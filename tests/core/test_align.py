@@ -365,6 +365,17 @@ def test_a_text_that_wanders_is_an_instruction() -> None:
     assert second.places[6].part == "loose"
 
 
+def test_an_instruction_in_the_place_of_the_last_reply_is_no_reply_also_after_a_restart() -> None:
+    talk = ["u:one", "a:two", "u:three", "a:four", "u:five"]
+    kept = stored(*talk[:-1], "u:five?", "a:six?")
+    seen = align(kept, history(*talk, "a:six", "a:note", "u:more"))
+    assert seen.reason == NOT_SETTLED
+    known = Habit().recalling(seen.habit.written())
+    other = history(*talk, "a:note", "u:else")
+    assert align(kept, other).guessed  # nobody who has not seen it before could tell
+    assert align(kept, other, habit=known).turn is None
+
+
 def test_what_was_joined_to_a_question_is_known_when_the_question_comes_back_without() -> None:
     first = align([], history("s:card", "a:hi", "u:one\n\nStay in character."))
     assert texts(turn_of(first).appends) == ["hi", "one\n\nStay in character."]

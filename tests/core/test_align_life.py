@@ -178,18 +178,20 @@ class Life(RuleBasedStateMachine):
         found = self._aligned(request, hints)
         assert found == self._aligned(request, hints)
         for _ in range(MENDINGS_MAX + 1):
-            if found.turn is None or not found.turn.mends:
+            if found.turn is None or not found.needs_all:
                 break
             if self._recall():
                 found = self._aligned(request, hints)
                 continue
+            if not found.turn.mends:
+                break
             before = list(self.shelf.messages)
             self.shelf.record(found.turn.mending(), None)
             assert self.shelf.undone()[: len(before)] == before
             found = self._aligned(request, hints)
         assert found.turn is None or not found.turn.mends
         self.habit = found.habit
-        if found.turn is not None:
+        if found.kind != "side":
             self.written = found.habit.written()
         return found
 

@@ -21,6 +21,18 @@ async def test_the_newest_replaces_what_was_known(store: SqlStore) -> None:
     assert await store.last_sent(chat.ref) == newer
 
 
+async def test_what_was_seen_of_a_client_since_leaves_the_rest_as_it_is(store: SqlStore) -> None:
+    chat, _ = await chat_with(store, 2)
+    other, _ = await chat_with(store, 2, "nothing was sent here")
+    await store.keep_sent([Sent(chat.ref.id, "a", '{"model": "m", "habit": {"spots": {}}}', 1)])
+    await store.keep_doubts({chat.ref.id: {"spots": {"x": 1}}, other.ref.id: {"spots": {}}})
+    kept = await store.last_sent(chat.ref)
+    assert kept is not None
+    assert (kept.tail_key, kept.sent_at_ms) == ("a", 1)
+    assert json.loads(kept.facts) == {"model": "m", "habit": {"spots": {"x": 1}}}
+    assert await store.last_sent(other.ref) is None
+
+
 async def test_a_chat_is_found_by_its_newest_key_and_only_by_its_owner(store: SqlStore) -> None:
     one, _ = await chat_with(store, 2, "one")
     two, _ = await chat_with(store, 2, "two")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.rig import Door, Talk, ask, opened
+from tests.web.rig import Door, Talk, ask, opened, say
 
 NOTE = {"role": "assistant", "content": "[The lantern burns low.]"}
 
@@ -36,6 +36,30 @@ async def test_a_note_that_comes_to_stand_where_a_reply_was_is_not_that_reply(
     if restarted:
         async with opened(tmp_path) as door:
             await _go_on_without_the_last_reply(door, talk)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_note_that_was_not_understood_at_first_is_known_after_a_restart(
+    tmp_path: Path, restarted: bool
+) -> None:
+    talk: Talk = []
+    async with opened(tmp_path) as door:
+        for number in range(4):
+            await say(door.client(), talk, f"question {number}")
+        await ask(door.client(), [*talk, NOTE, {"role": "user", "content": "one more"}])
+        assert await door.lines() == said(talk)  # it may be an instruction
+        if not restarted:
+            await _go_on_in_other_words(door, talk)
+    if restarted:
+        async with opened(tmp_path) as door:
+            await _go_on_in_other_words(door, talk)
+
+
+async def _go_on_in_other_words(door: Door, talk: Talk) -> None:
+    """The note stands where the last reply was, which is hidden."""
+    del talk[-1]
+    await ask(door.client(), [*talk, NOTE, {"role": "user", "content": "something else"}])
+    assert not any(NOTE["content"] in m.body for m in await door.messages())
 
 
 async def _go_on_without_the_last_reply(door: Door, talk: Talk) -> None:

@@ -139,6 +139,7 @@ def _without_echoes(end: _End) -> _End:
             if guessed or not _may_be_echo(scene, news, gone):
                 break
             version, guessed = (news[0], 0), True
+            end.changes.guessed = True
         echo, skipped = version
         if skipped and echo != news[0]:
             raise Doubt(MIXED)  # what stands before it may be what is missing there

@@ -36,6 +36,7 @@ class Mending:
     drops: list[int] = field(default_factory=list[int])
     inserts: list[tuple[int, list[int]]] = field(default_factory=list[tuple[int, list[int]]])
     doubt: str = ""  # why it is not certain
+    guessed: bool = False  # the last reply is taken to stand there in wholly other words
 
     def take(self, scene: Scene, i: int, m: Message) -> None:
         """The piece is this message, perhaps in other words."""

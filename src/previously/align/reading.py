@@ -44,11 +44,18 @@ class Alignment:
     habit: Habit  # what is known of the client now
     turn: TurnRecord | None = None  # what to record once the reply is there
     short: bool = False  # older messages than were looked at might make it certain
+    guessed: bool = False  # the last reply is taken to stand there in wholly other words
 
     @property
     def sure(self) -> bool:
         """Whether the request may be changed and recorded."""
         return self.turn is not None
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether all that any process has seen of the client must be known before it is believed:
+        it takes something for another thing than what is stored."""
+        return self.turn is not None and (self.turn.mends or self.guessed)
 
     @property
     def matched(self) -> tuple[int | None, ...]:
@@ -163,7 +170,7 @@ def _sure(scene: Scene, hints: Hints, changes: Mending, end: Ending) -> Alignmen
     habit = scene.remembered({*changes.ids, *end.news})
     habit = replace(habit, streams=hints.stream, last_id=hints.last_id)
     places = _places(scene, changes, end.news)
-    return Alignment(end.kind, end.reason, 1.0, places, habit, turn)
+    return Alignment(end.kind, end.reason, 1.0, places, habit, turn, guessed=changes.guessed)
 
 
 def _unsure(scene: Scene, kind: Kind, reason: str) -> Alignment:

@@ -4,8 +4,9 @@ and what the prompts before it have weighed."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -61,6 +62,17 @@ def keep(conn: sa.Connection, news: Sequence[Sent]) -> None:
             _add(conn, one, one.weight)
         values = {"tail": one.tail_key, "facts": one.facts, "at_ms": one.sent_at_ms}
         conn.execute(_KEEP, {"chat": one.chat_id, **values})
+
+
+def doubt(conn: sa.Connection, habits: Mapping[int, Mapping[str, Any]]) -> None:
+    """What a request has shown of its client that was not understood, beside what was sent last.
+    Where nothing was, nothing stored can be taken for something else."""
+    for chat_id, habit in sorted(habits.items()):
+        row = conn.execute(_LAST, {"chat": chat_id}).one_or_none()
+        if row is not None:
+            facts = json.dumps({**json.loads(row.facts), "habit": habit}, ensure_ascii=False)
+            values = {"tail": row.tail_key, "facts": facts, "at_ms": row.sent_at}
+            conn.execute(_KEEP, {"chat": chat_id, **values})
 
 
 def _add(conn: sa.Connection, one: Sent, weight: Weight) -> None:

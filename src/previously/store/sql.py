@@ -248,6 +248,10 @@ class SqlStore:
         """Replace what is known of these chats; several in one transaction."""
         await self._db.write(sending.keep, sent)
 
+    async def keep_doubts(self, habits: Mapping[int, Mapping[str, Any]]) -> None:
+        """What was seen of clients since, chat by chat; the rest of what was sent stays."""
+        await self._db.write(sending.doubt, habits)
+
     async def last_sent(self, ref: ChatRef) -> Sent | None:
         return await self._db.read(sending.last, ref)
 

@@ -59,7 +59,7 @@ class Proxy:
         self._service = service
         self._routing = routing
         self._pool = pool
-        self._turns = Turns(service, budget_tokens)
+        self._turns = Turns(service, budget_tokens, self.sending.doubt)
         self._managed = Managed(service, budget_tokens)
         self._finder = Finder(service, self.sending)
         self._ceilings = Ceilings(lambda: asyncio.get_running_loop().time())

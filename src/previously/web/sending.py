@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from previously.align import Habit
 from previously.errors import PreviouslyError
 from previously.model import BIRTH_MASK, ChatRef, NewMessage, Prompt, Sent, Weight, birth
 from previously.service import OWNER, Service
@@ -53,6 +54,7 @@ class Sending:
         self._service = service
         self._notes: OrderedDict[int, _Note] = OrderedDict()  # the newest of each chat
         self._turns: deque[_Note] = deque(maxlen=NOTED_MAX)
+        self._doubts: OrderedDict[int, Habit] = OrderedDict()  # the newest of each chat
         self._writing: asyncio.Task[None] | None = None
 
     def note(self, outgoing: Outgoing, model: str) -> None:
@@ -67,6 +69,19 @@ class Sending:
         self._notes.move_to_end(turn.ref.id)
         if len(self._notes) > NOTED_MAX:
             self._notes.popitem(last=False)
+        self._write_later()
+
+    def doubt(self, ref: ChatRef, habit: Habit) -> None:
+        """A request was not understood; this is what its client is known by since."""
+        if self._service.store.read_only:
+            return
+        self._doubts[ref.id] = habit
+        self._doubts.move_to_end(ref.id)
+        if len(self._doubts) > NOTED_MAX:
+            self._doubts.popitem(last=False)
+        self._write_later()
+
+    def _write_later(self) -> None:
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_soon())
 
@@ -83,13 +98,19 @@ class Sending:
     async def write(self) -> None:
         """Write down what was noted; what cannot be written now is tried with the next."""
         notes, self._notes = self._notes, OrderedDict()
-        turns = list(self._turns)
+        turns, doubts = list(self._turns), self._doubts
         self._turns.clear()
+        self._doubts = OrderedDict()
         try:
-            await self._service.store.keep_sent([_sent(note) for note in turns])
+            if turns:
+                await self._service.store.keep_sent([_sent(note) for note in turns])
+            if doubts := _newer(doubts, notes):
+                told = {chat_id: habit.written() for chat_id, habit in doubts.items()}
+                await self._service.store.keep_doubts(told)
         except PreviouslyError as error:
             log.warning("what was sent last is not written down yet: %s", error)
             self._notes = OrderedDict({**notes, **self._notes})
+            self._doubts = OrderedDict({**doubts, **self._doubts})
             self._turns.extendleft(reversed(turns[: NOTED_MAX - len(self._turns)]))
             return
         for note in notes.values():
@@ -100,8 +121,18 @@ class Sending:
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
-        if self._notes:
+        if self._notes or self._doubts:
             await self.write()
+
+
+def _newer(doubts: Mapping[int, Habit], notes: Mapping[int, _Note]) -> OrderedDict[int, Habit]:
+    """What was seen after the turns that are noted of the same chats."""
+    known = {n: note.outgoing.turn.habit for n, note in notes.items() if note.outgoing.turn}
+    return OrderedDict(
+        (n, habit)
+        for n, habit in doubts.items()
+        if n not in known or known[n].requests < habit.requests
+    )
 
 
 def habit_in(sent: Sent | None) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ import itertools
 import logging
 import operator
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,8 +76,14 @@ class Conversation:
 class Turns:
     """The memory behind the proxy."""
 
-    def __init__(self, service: Service, budget_tokens: int | None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        budget_tokens: int | None,
+        doubted: Callable[[ChatRef, Habit], None],
+    ) -> None:
         self._service = service
+        self._doubted = doubted  # told what a request has shown that was not understood
         self._budget_tokens = budget_tokens
         self._heads: OrderedDict[bytes, int] = OrderedDict()
         self._refs: OrderedDict[str, ChatRef] = OrderedDict()
@@ -108,11 +114,13 @@ class Turns:
         seen, found = await self._read(ref, request, room)
         note = ""
         for _ in range(MENDINGS_MAX + 1):
-            if ref is None or found.turn is None or not found.turn.mends:
+            if ref is None or found.turn is None or not found.needs_all:
                 break
             if await self._recall(ref):
                 seen, found = await self._read(ref, request, room)
                 continue
+            if not found.turn.mends:
+                break
             # The client's word on the past goes before the prompt that is made of it.
             await self._service.store.record_turn(ref, found.turn.mending())
             self._service.wake(ref)
@@ -120,6 +128,8 @@ class Turns:
             seen, found = await self._read(ref, request, room)
         self._note(request.name, found.habit)
         if found.turn is None:
+            if ref is not None and found.kind == "unsure":
+                self._doubted(ref, found.habit)
             self._refs.pop(request.name, None)  # it may be deleted, and another one have its name
             return Outgoing.unchanged(note + found.reason)
         if ref is None:
