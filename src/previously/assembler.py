@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, groupby
 
-from previously.lanes import related
+from previously.lanes import carried, related
 from previously.lanes.registry import LANES
 from previously.model import (
     START,
     Block,
+    Carried,
     Dropped,
     Item,
     Message,
     Prompt,
     Recall,
     Recalled,
+    Shown,
     Snapshot,
     Summary,
     Trace,
@@ -81,7 +83,7 @@ def tail_from(
 
 def _kept(
     snapshot: Snapshot, before: Sequence[Block], room: int, *, recalls: bool
-) -> tuple[list[list[Block]], list[Message | Summary]]:
+) -> tuple[list[list[Block]], list[Shown]]:
     """Of the tail in groups and of what is shown before it, what fits.
 
     Where something has to give way, what is recalled gets its share: that may be what gives way.
@@ -119,7 +121,7 @@ def assemble_answer(
     fragments = room - short - noted
     chosen = _called_up(recall, fragments, {x.id for x in standing if isinstance(x, Message)})
     quoted = {r.message.id for r in chosen}
-    others = [x for x in others if isinstance(x, Summary) or x.id not in quoted]
+    others = [x for x in others if not (isinstance(x, Message) and x.id in quoted)]
     left = room - short - (related.show(chosen).tokens if chosen else 0)
     others = _newest_shown(snapshot.lane, others, left)
     left -= _shown_size(snapshot.lane, others)
@@ -127,7 +129,7 @@ def assemble_answer(
     said = {m.id for group in kept for m in group}
     chosen = tuple(r for r in chosen if r.message.id not in said)
     tail = [[_raw(m, "tail") for m in group] for group in kept]
-    shown = [*standing, *others]
+    shown = sorted([*standing, *others], key=lambda x: not isinstance(x, Carried))
     before = tuple(_render(snapshot.lane, shown))
     return _prompt(snapshot, budget_tokens, head_tokens, before, (tail, shown, split, chosen))
 
@@ -149,9 +151,7 @@ def _newest(tail: Sequence[Sequence[Message]], tokens_max: int) -> list[Sequence
     return kept[::-1]
 
 
-def _newest_shown(
-    lane: str, shown: Sequence[Message | Summary], tokens_max: int
-) -> Sequence[Message | Summary]:
+def _newest_shown(lane: str, shown: Sequence[Shown], tokens_max: int) -> Sequence[Shown]:
     """Without the oldest, until the rest fits."""
     while shown and (excess := _shown_size(lane, shown) - tokens_max) > 0:
         sizes = accumulate(x.tokens for x in shown)
@@ -160,7 +160,7 @@ def _newest_shown(
     return shown
 
 
-def _shown_size(lane: str, shown: Sequence[Message | Summary]) -> int:
+def _shown_size(lane: str, shown: Sequence[Shown]) -> int:
     return total_tokens(tuple(_render(lane, shown)))
 
 
@@ -175,7 +175,7 @@ def _called_up(recall: Recall | None, room: int, known: Collection[int]) -> tupl
 
 
 Parts = tuple[
-    list[list[Block]], list[Message | Summary], int, tuple[Recalled, ...]
+    list[list[Block]], list[Shown], int, tuple[Recalled, ...]
 ]  # tail, what is shown before it, where the pending turn starts, what is called up
 
 
@@ -193,15 +193,17 @@ def _prompt(
         fold=snapshot.fold,
         blocks=blocks,
         dropped=tuple(_dropped(snapshot, shown, tail, split)),
-        notes=(*mended, *_notes(tokens, budget_tokens)),
+        notes=(*mended, *_left_out(snapshot, shown), *_notes(tokens, budget_tokens)),
         recalled=chosen,
     )
     return Prompt(wire_all(blocks), tokens, trace)
 
 
-def _render(lane: str, shown: Sequence[Message | Summary]) -> Iterator[Block]:
-    for is_cover, things in groupby(shown, lambda x: isinstance(x, Summary)):
-        if is_cover:
+def _render(lane: str, shown: Sequence[Shown]) -> Iterator[Block]:
+    for kind, things in groupby(shown, type):
+        if kind is Carried:
+            yield carried.show([x for x in things if isinstance(x, Carried)])
+        elif kind is Summary:
             yield LANES[lane].show([x for x in things if isinstance(x, Summary)])
         else:
             for message in things:
@@ -217,7 +219,7 @@ def _size(tail: Sequence[Sequence[Block]]) -> int:
     return sum(total_tokens(group) for group in tail)
 
 
-def _drop_oldest(tail: list[list[Block]], shown: list[Message | Summary], room: int) -> bool:
+def _drop_oldest(tail: list[list[Block]], shown: list[Shown], room: int) -> bool:
     """Give up one thing: the tail down to a quarter of the room, then covers, then the rest."""
     oldest = next((i for i, x in enumerate(shown) if not _stands(x)), None)
     if tail and (oldest is None or _size(tail[1:]) >= room * TAIL_SHARE_MIN):
@@ -229,20 +231,22 @@ def _drop_oldest(tail: list[list[Block]], shown: list[Message | Summary], room: 
     return False
 
 
-def _stands(thing: Message | Summary) -> bool:
+def _stands(thing: Shown) -> bool:
+    if isinstance(thing, Carried):
+        return thing.stands
     return isinstance(thing, Message) and thing.pinned
 
 
 def _dropped(
     snapshot: Snapshot,
-    shown: Sequence[Message | Summary],
+    shown: Sequence[Shown],
     tail: Sequence[Sequence[Block]],
     split: int,
 ) -> Iterator[Dropped]:
     fold = snapshot.fold
-    left = len(snapshot.shown) - len(shown)
-    if left:
-        first = next((_first_pos(x) for x in shown if not _stands(x)), fold.tail_pos)
+    own = [x for x in shown if not isinstance(x, Carried)]
+    if len(own) < sum(not isinstance(x, Carried) for x in snapshot.shown):
+        first = next((_first_pos(x) for x in own if not _stands(x)), fold.tail_pos)
         yield Dropped(START, first, OVER_BUDGET)
     elif fold.from_pos != START:
         yield Dropped(START, fold.from_pos, OVER_BUDGET)
@@ -254,6 +258,12 @@ def _dropped(
 
 def _first_pos(thing: Message | Summary) -> int:
     return thing.first_pos if isinstance(thing, Summary) else thing.pos
+
+
+def _left_out(snapshot: Snapshot, shown: Sequence[Shown]) -> tuple[str, ...]:
+    """What an earlier chat has handed on has no place in the order: it is named here."""
+    gone = [x for x in snapshot.shown if isinstance(x, Carried) and x not in shown]
+    return (f"{len(gone)} carried over left out: over budget",) if gone else ()
 
 
 def _notes(tokens: int, budget_tokens: int) -> tuple[str, ...]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from previously.lanes import carried
 from previously.lanes.levels import LABEL_TOKENS, LINE_TOKENS
 from previously.lanes.registry import LANES
 from previously.model import (
+    Carried,
     Fold,
     Item,
     Message,
+    Shown,
     Snapshot,
     State,
     Summary,
@@ -37,7 +40,7 @@ def seen_by(snapshot: Snapshot, audience: Collection[str]) -> Snapshot:
     """The snapshot with only what all of the audience were there for."""
     people = frozenset(audience)
 
-    def was_there(thing: Message | Summary) -> bool:
+    def was_there(thing: Shown) -> bool:
         return thing.presence is None or people <= snapshot.presences.get(thing.presence, people)
 
     backlog = snapshot.backlog
@@ -48,6 +51,7 @@ def seen_by(snapshot: Snapshot, audience: Collection[str]) -> Snapshot:
             uncovered=Uncovered(tuple(run for run in runs if run)),
             covers=tuple(filter(was_there, backlog.covers)),
             standing=tuple(filter(was_there, backlog.standing)),
+            carried=tuple(filter(was_there, backlog.carried)),
         )
     return replace(
         snapshot,
@@ -105,8 +109,9 @@ def move(snapshot: Snapshot, room_tokens: int, reason: str) -> Snapshot:
     covers = _opened(LANES[snapshot.lane].covers(snapshot), snapshot.backlog.children, tail_pos)
     tail_pos = _whole_covers(covers, tail_pos)
     before = _before(snapshot, covers, tail_pos)
-    kept = _newest_within(before, int(room_tokens * settings.covers_share))
-    shown: tuple[Message | Summary, ...] = (
+    handed_on, kept = _sharing(snapshot, before, int(room_tokens * settings.covers_share))
+    shown: tuple[Shown, ...] = (
+        *handed_on,
         *(m for m in snapshot.backlog.standing if m.pos < tail_pos),
         *kept,
     )
@@ -122,6 +127,20 @@ def move(snapshot: Snapshot, room_tokens: int, reason: str) -> Snapshot:
     tail = tuple(m for m in snapshot.tail if m.pos >= tail_pos)
     cut = snapshot.tail_cut and tail_pos < snapshot.tail[0].pos
     return replace(snapshot, fold=fold, shown=shown, tail=tail, tail_cut=cut)
+
+
+def _sharing(
+    snapshot: Snapshot, before: Sequence[Message | Summary], tokens_max: int
+) -> tuple[tuple[Carried, ...], list[Message | Summary]]:
+    """What an earlier chat has handed on and what stands for this one's past, in one share."""
+    assert snapshot.backlog is not None
+    kept = _newest_within(before, tokens_max)
+    if not snapshot.backlog.carried:
+        return (), kept
+    free = tokens_max - _size(kept)
+    fitting = max(free, int(tokens_max * carried.SHARE_MIN))
+    handed_on = carried.within(snapshot.backlog.carried, fitting)
+    return handed_on, _newest_within(before, tokens_max - carried.size(handed_on))
 
 
 def _first_waiting(snapshot: Snapshot, tail_pos: int) -> int:
@@ -185,6 +204,10 @@ def _start(kept: Sequence[Message | Summary], tail_pos: int) -> int:
 
 def _first_pos(thing: Message | Summary) -> int:
     return thing.first_pos if isinstance(thing, Summary) else thing.pos
+
+
+def _size(things: Sequence[Message | Summary]) -> int:
+    return LABEL_TOKENS + sum(thing.tokens + LINE_TOKENS for thing in things) if things else 0
 
 
 def _newest_within(things: Sequence[Message | Summary], tokens_max: int) -> list[Message | Summary]:

@@ -20,7 +20,7 @@ from previously.errors import BadInput
 from previously.estimate import Estimate
 from previously.formats.openai import message_of
 from previously.llm import Llm
-from previously.model import START, Message, NewMessage, Prompt, Summary
+from previously.model import START, Carried, Message, NewMessage, Prompt, Summary
 from previously.model import Chat as ChatRecord
 from previously.search import HITS_DEFAULT, Hit
 from previously.service import Service, Settled, TaskState
@@ -106,6 +106,19 @@ class Chat:
         """A new chat with a copy of everything up to and including `at`, or of all."""
         at_id = None if at is None else _id(at)
         return Chat(self._service, await self._service.branch(self._ref, name, at_id))
+
+    async def continue_as(self, name: str) -> Chat:
+        """A new, empty chat that begins with this one's memory: its summaries, its pinned words,
+        and extracts of the turns that have no summary yet."""
+        return Chat(self._service, await self._service.continue_chat(self._ref, name))
+
+    async def carried(self) -> tuple[Carried, ...]:
+        """What this chat was handed by the one that it continues."""
+        return await self._service.store.carried(self._ref)
+
+    async def forget_carried(self, carried: Carried | int) -> None:
+        """Take out one piece of that, for good."""
+        await self._service.forget_carried(self._ref, _id(carried))
 
     async def save(self) -> dict[str, Any]:
         """Which messages the chat holds now: a small value that JSON can hold, for `restore`."""
@@ -231,7 +244,7 @@ def _parsed(number: int, raw: Mapping[str, Any]) -> NewMessage:
         raise BadInput(f"message {number}: {error}", field=error.field) from error
 
 
-def _id(thing: Message | Summary | int) -> int:
+def _id(thing: Carried | Message | Summary | int) -> int:
     return thing if isinstance(thing, int) else thing.id
 
 

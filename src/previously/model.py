@@ -266,6 +266,8 @@ class SentTurn:
 
 
 EXTRACTIVE = "extractive"  # the summariser that is no model
+PINNED = "pinned"  # the kind of what a chat carries over word for word
+REST = "rest"  # the kind of what had no summary yet when it was carried over
 
 
 class SummaryStatus(StrEnum):
@@ -309,24 +311,86 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One thing shown before the tail: a summary, or a message that no summary stands for."""
+class NewCarried:
+    """What one chat hands on to another that continues it."""
 
-    is_summary: bool
+    text: str
+    tokens: int
+    lane: str
+    kind: str  # of the record that said so; `pinned` for a message, `rest` for what had none yet
+    is_extract: bool
+    present: frozenset[str] | None  # who was there; None: everybody
+    from_chat: int
+    from_title: str
+    from_record: int | None  # the summary's or message's key in that chat, where there is one
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What an earlier chat has handed on: shown, never summarised, covering nothing."""
+
+    id: int
+    text: str
+    tokens: int
+    lane: str
+    kind: str
+    is_extract: bool
+    presence: int | None
+    from_chat: int
+    from_title: str
+    from_record: int | None
+    created_at_ms: int = 0
+
+    @property
+    def stands(self) -> bool:
+        """Whether it gives way to nothing but the budget itself, as a pinned message."""
+        return self.kind == PINNED
+
+
+Shown = Carried | Message | Summary  # what may stand before the tail
+
+
+class ItemKind(StrEnum):
+    """What an item shows, as it is written down."""
+
+    MESSAGE = "m"
+    SUMMARY = "s"
+    CARRIED = "c"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing shown before the tail: what was carried over, a summary, or a message that no
+    summary stands for."""
+
+    kind: ItemKind
     id: int
 
     @staticmethod
-    def of(thing: Message | Summary) -> Item:
+    def of(thing: Shown) -> Item:
         """The item that shows this record."""
-        return Item(isinstance(thing, Summary), thing.id)
+        if isinstance(thing, Message):
+            return Item(ItemKind.MESSAGE, thing.id)
+        carried = isinstance(thing, Carried)
+        return Item(ItemKind.CARRIED if carried else ItemKind.SUMMARY, thing.id)
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it shows a message as it was said."""
+        return self.kind == ItemKind.MESSAGE
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether it shows a summary."""
+        return self.kind == ItemKind.SUMMARY
 
     def __str__(self) -> str:
-        return f"{'s' if self.is_summary else 'm'}{birth(self.id)}"
+        return f"{self.kind}{birth(self.id)}"
 
     @staticmethod
     def parse(chat_id: int, text: str) -> Item:
         """The item that `str` wrote down for a chat."""
-        return Item(text[0] == "s", key(chat_id, int(text[1:])))
+        return Item(ItemKind(text[0]), key(chat_id, int(text[1:])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +464,7 @@ class Backlog:
     )
     from_pos: int = START  # where the caps cut: of what stands before this, not all was loaded
     standing: tuple[Message, ...] = ()  # pinned messages before the tail, oldest first
+    carried: tuple[Carried, ...] = ()  # of the chat that this one continues, oldest first
     attempts: Mapping[str, Attempt] = field(default_factory=dict[str, "Attempt"])
     intents: tuple[Intent, ...] = ()
     rebuilds: tuple[Rebuild, ...] = ()
@@ -420,7 +485,7 @@ class Snapshot:
     covered_to: int
     tail: tuple[Message, ...]  # from the fold on, oldest first
     tail_cut: bool = False  # the tail holds only its newest part
-    shown: tuple[Message | Summary, ...] = ()  # the fold's items, resolved
+    shown: tuple[Shown, ...] = ()  # the fold's items, resolved
     presences: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
     recalculating: bool = False  # the client rebuilds its state: write nothing about it now
     recording: bool = True  # proxied turns are kept
@@ -626,7 +691,7 @@ class Recall:
 class Block:
     """One piece of a prompt with its source, place and size."""
 
-    place: str  # standing | cover | raw | tail | fragment | pending
+    place: str  # carried | standing | cover | raw | tail | fragment | pending
     wire: Mapping[str, Any]
     tokens: int
     sources: tuple[Item, ...] = ()
@@ -668,6 +733,6 @@ def wire_all(blocks: Iterable[Block]) -> list[dict[str, Any]]:
     return [dict(block.wire) for block in blocks]
 
 
-def total_tokens(things: Sequence[Message | Summary | Block]) -> int:
+def total_tokens(things: Sequence[Shown | Block]) -> int:
     """The sum of their sizes."""
     return sum(thing.tokens for thing in things)

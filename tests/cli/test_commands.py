@@ -215,3 +215,21 @@ async def test_a_server_records_turns_in_postgres(postgres_url: str):
     async with Memory.open(postgres_url, read_only=True) as memory:
         said = [(m.role, m.body) async for m in (await memory.chat("demo")).messages()]
     assert said == [("user", "你好"), ("assistant", answer.choices[0].message.content)]
+
+
+async def test_a_chat_is_continued_from_the_command_line(tmp_path: Path):
+    async with Memory.open(tmp_path / "previously.db") as memory:
+        chat = await memory.chat("old", settings=SMALL)
+        for n in range(6):
+            await chat.append("user", f"Mara hid key {n} under the stone.")
+            await chat.append("assistant", f"Stone {n} keeps it.")
+        await chat.settle()
+    ended = run("continue", "old", "new", "--data", str(tmp_path), "--json")
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert told["chat"] == "new"
+    assert told["carried"] >= 6
+    again = run("continue", "old", "new", "--data", str(tmp_path))
+    assert again.returncode == 2
+    assert "already" in again.stderr
+    assert "continues old" in run("continue", "old", "third", "--data", str(tmp_path)).stdout

@@ -194,7 +194,7 @@ def test_what_stands_or_is_raw_is_not_quoted_again():
         assemble(state, before_tail(state), 4_000, recall=found),
         assemble_answer(state, found, 4_000),
     ):
-        ids = [item.id for b in prompt.trace.blocks for item in b.sources if not item.is_summary]
+        ids = [item.id for b in prompt.trace.blocks for item in b.sources if item.is_message]
         assert len(ids) == len(set(ids))
         assert {RULES.id, raw.id} <= set(ids)
 

@@ -17,6 +17,7 @@ from previously.model import (
     Fold,
     FoldKey,
     Item,
+    ItemKind,
     Lease,
     Message,
     NewMessage,
@@ -482,7 +483,7 @@ async def test_a_summary_that_is_gone_is_not_shown(store: SqlStore):
     chat, said = await chat_with(store, 4)
     note: Summary = await store.commit(await lease_on(store, chat), draft(chat, said[:2]))
     key = FoldKey("", 4_000)
-    items = (Item.of(note), Item(is_summary=True, id=note.id + 50), Item.of(said[2]))
+    items = (Item.of(note), Item(ItemKind.SUMMARY, note.id + 50), Item.of(said[2]))
     rev = (await store.work_state(chat.ref)).rev
     await store.save_fold(chat.ref, Fold(key, 1, said[3].pos, items=items), rev)
     shown = (await store.load(chat.ref, key, wide=False)).shown

@@ -41,6 +41,21 @@ export type Branch = {
   at?: string | null;
 };
 
+export type Carried = {
+  id: string;
+  text: string;
+  tokens: number;
+  kind: string;
+  is_extract: boolean;
+  from_chat: string;
+  from_title: string;
+  shown: boolean;
+};
+
+export type CarriedList = {
+  items: Carried[];
+};
+
 export type Chat = {
   id: string;
   name: string;
@@ -267,6 +282,7 @@ export type NewChat = {
   name: string;
   preset?: string | null;
   settings?: Record<string, JsonValue> | null;
+  continue_from?: string | null;
 };
 
 export type NewMessage = {

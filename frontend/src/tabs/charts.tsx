@@ -13,7 +13,7 @@ import { PLACE_HUE } from "./prompt";
 
 const BUDGETS = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
 const TURNS = 100;
-const PLACES = ["head", "standing", "cover", "raw", "tail", "fragment", "pending"];
+const PLACES = ["head", "carried", "standing", "cover", "raw", "tail", "fragment", "pending"];
 
 export default function Charts(): JSX.Element {
   const id = route.value.chat;

@@ -68,7 +68,7 @@ function List({ chats, list }: { chats: Chat[]; list: Resource<ChatPage> }): JSX
   );
 }
 
-type Asking = "rename" | "preset" | "branch" | "delete" | null;
+type Asking = "rename" | "preset" | "branch" | "continue" | "delete" | null;
 
 function Card({ chat, list }: { chat: Chat; list: Resource<ChatPage> }): JSX.Element {
   const asking = useSignal<Asking>(null);
@@ -101,6 +101,7 @@ function Card({ chat, list }: { chat: Chat; list: Resource<ChatPage> }): JSX.Ele
           { icon: "edit", text: t("chats.rename"), run: () => (asking.value = "rename") },
           { icon: "summaries", text: t("chats.preset"), run: () => (asking.value = "preset") },
           { icon: "branch", text: t("chats.branch"), run: () => (asking.value = "branch") },
+          { icon: "next", text: t("chats.continue"), run: () => (asking.value = "continue") },
           ...(about.value?.formats_out ?? []).map((format) => ({
             icon: "download" as const,
             text: `${t("chats.export")}: ${known("format", format)}`,
@@ -126,6 +127,13 @@ function Card({ chat, list }: { chat: Chat; list: Resource<ChatPage> }): JSX.Ele
             if (made) go({ tab: "history", chat: made.id });
           }} />
       )}
+      {asking.value === "continue" && (
+        <Ask title={t("chats.continue")} label={t("chats.name")} value={`${chat.name} 2`} help={t("chats.continue.text")} onClose={close}
+          onSave={async (name) => {
+            const made = await attempt(post<Chat>("chats", { name, continue_from: chat.id }), t("chats.continued"));
+            if (made) go({ tab: "summaries", chat: made.id });
+          }} />
+      )}
       {asking.value === "preset" && <Preset chat={chat} onClose={close} onSave={(preset) => change({ preset }, t("saved"))} />}
       {asking.value === "delete" && (
         <Confirm bad title={t("chats.delete")} text={t("chats.delete.text", { title: titleOf(chat) })}
@@ -135,10 +143,11 @@ function Card({ chat, list }: { chat: Chat; list: Resource<ChatPage> }): JSX.Ele
   );
 }
 
-export function Ask({ title, label, value, onSave, onClose }: {
+export function Ask({ title, label, value, help, onSave, onClose }: {
   title: string;
   label: string;
   value: string;
+  help?: string;
   onSave: (value: string) => unknown;
   onClose: () => void;
 }): JSX.Element {
@@ -156,6 +165,7 @@ export function Ask({ title, label, value, onSave, onClose }: {
         <div class="field">
           <label for="ask">{label}</label>
           <input id="ask" value={text.value} required maxLength={200} onInput={(event) => (text.value = event.currentTarget.value)} />
+          {help && <span class="help">{help}</span>}
         </div>
         <div class="row end">
           <button type="button" onClick={onClose}>{t("cancel")}</button>

@@ -13,7 +13,7 @@ import { Empty, Shown } from "../ui/states";
 import { Title } from "../ui/title";
 
 export const PLACE_HUE: Record<string, string> = {
-  standing: "standing", cover: "summary", raw: "dropped", tail: "verbatim",
+  carried: "summary", standing: "standing", cover: "summary", raw: "dropped", tail: "verbatim",
   fragment: "recalled", pending: "pending",
 };
 const BUDGET_MIN = 256;

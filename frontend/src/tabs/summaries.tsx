@@ -17,6 +17,7 @@ import { Empty, Shown } from "../ui/states";
 import { Title } from "../ui/title";
 import { attempt, say } from "../ui/toast";
 import { Words } from "../ui/words";
+import { CarriedOver } from "./carried";
 
 const PAGE = 100;
 
@@ -61,6 +62,7 @@ export default function Summaries(): JSX.Element {
     <>
       <Title text={t("tab.summaries")} ofChat lead={t("summaries.lead")} />
       <Buttons chat={id} />
+      <CarriedOver chat={id} />
       <Shown of={list}>
         {({ items, proposed, more, path }) => (
           <>

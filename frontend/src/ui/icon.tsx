@@ -20,6 +20,7 @@ const PATHS = {
   link: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
   menu: "M4 7h16M4 12h16M4 17h16",
   more: "M6 12h.01M12 12h.01M18 12h.01",
+  next: "M5 12h12M12 6l6 6-6 6",
   pause: "M9 5v14M15 5v14",
   pin: "M12 21v-6M8 4h8l-1 6 3 4H6l3-4z",
   play: "M7 4l12 8-12 8z",

@@ -16,6 +16,7 @@ from typing import Any
 from previously import __version__
 from previously.cli import (
     backfill,
+    continue_,
     demo,
     doctor,
     import_,
@@ -37,6 +38,7 @@ COMMANDS = (
     worker,
     import_,
     backfill,
+    continue_,
     prompt,
     search,
     summarize,

@@ -63,4 +63,5 @@ async def _texts(house: House, ref: ChatRef, words: list[str]) -> dict[str, str]
     messages: list[Message] = [m async for m in house.service.messages(ref)]
     found |= {Item.of(m): m.body for m in messages}
     found |= {Item.of(s): s.text async for s in house.service.summaries(ref)}
+    found |= {Item.of(c): c.text for c in await house.store.carried(ref)}
     return {word: found[item] for word, item in wanted.items() if item in found}

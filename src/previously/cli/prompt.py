@@ -10,7 +10,7 @@ from typing import Any
 from previously import app
 from previously.cli import last
 from previously.cli.options import command
-from previously.model import Item, Prompt
+from previously.model import Item, ItemKind, Prompt
 from previously.service import Place
 
 EXCERPT_CHARS = 56
@@ -89,7 +89,7 @@ def _place_json(place: Place) -> dict[str, Any]:
 
 
 def _summary(summary_id: int) -> str:
-    return str(Item(is_summary=True, id=summary_id))
+    return str(Item(ItemKind.SUMMARY, summary_id))
 
 
 def _trace_text(chat: str, built: Prompt, places: Sequence[Place]) -> str:

@@ -48,6 +48,10 @@ class Lane(Protocol):
         """The summaries that may stand for old messages, oldest first."""
         ...
 
+    def carry(self, snapshot: Snapshot) -> tuple[Summary, ...]:
+        """The records that a chat which continues this one is given, oldest first."""
+        ...
+
     def show(self, covers: Sequence[Summary]) -> Block:
         """How neighbouring covers stand in a prompt."""
         ...

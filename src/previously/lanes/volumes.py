@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from previously.lanes import carried
 from previously.lanes.levels import (
     LABEL_TOKENS,
     LINE_TOKENS,
@@ -213,6 +214,10 @@ class Volumes:
         """Every valid mini that is loaded."""
         return snapshot.backlog.covers if snapshot.backlog else ()
 
+    def carry(self, snapshot: Snapshot) -> tuple[Summary, ...]:
+        """What stands at the top: all that a prompt with room enough would show."""
+        return self.covers(snapshot)
+
     def show(self, covers: Sequence[Summary]) -> Block:
         """One system message: a label that says what this is, then a line for each mini."""
         wording = texts(language_of(covers[0].text))
@@ -233,7 +238,9 @@ def _limits(snapshot: Snapshot) -> Limits:
     settings, backlog = snapshot.settings, snapshot.backlog
     tightest = backlog.room_tokens if backlog else None
     budget = min(tightest or settings.budget_tokens, settings.budget_tokens)
-    room = max(ROOM_MIN_TOKENS, int(budget * settings.covers_share) - LABEL_TOKENS)
+    share = int(budget * settings.covers_share)
+    share -= min(carried.size(backlog.carried) if backlog else 0, int(share * carried.SHARE_MIN))
+    room = max(ROOM_MIN_TOKENS, share - LABEL_TOKENS)
     threshold = min(settings.volume_token_threshold, int(room * MINIS_SHARE_MAX))
     return Limits(room, threshold, settings.check_interval, settings.max_unarchived_minis)
 

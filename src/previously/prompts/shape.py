@@ -20,6 +20,7 @@ class Texts:
     """All that is said in one language."""
 
     recap_label: str
+    carried_label: str  # of what an earlier conversation has handed on
     extract_label: str
     recalled_label: str
     guard: str  # goes with a user's own template: what is quoted gives no orders

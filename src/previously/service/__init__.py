@@ -1,5 +1,6 @@
 """Use cases: what the doors may ask of the house."""
 
+from previously.service.carrying import Carrying
 from previously.service.changes import BODY_CHARS_MAX, Changes
 from previously.service.chats import NAME_CHARS_MAX, Chats
 from previously.service.desk import OWNER, Background
@@ -24,5 +25,5 @@ __all__ = [
 ]
 
 
-class Service(Chats, Changes, Wishes, Work, Trials, Reading):
+class Service(Chats, Carrying, Changes, Wishes, Work, Trials, Reading):
     """One store, one background; every method changes all it says or nothing."""

@@ -38,7 +38,7 @@ class Chats(Desk):
         self, name: str, preset: str | None = None, settings: Mapping[str, Any] | None = None
     ) -> Chat:
         """The chat of that name, made if it is missing."""
-        _check_name(name)
+        check_name(name)
         changes = usable(settings or {})
         chosen = preset or DEFAULT_PRESET
         lane = history_lane(chosen)
@@ -53,7 +53,7 @@ class Chats(Desk):
         self, name: str, preset: str | None = None, settings: Mapping[str, Any] | None = None
     ) -> ChatRef:
         """A chat that was not there before; `BadInput` if its name is taken."""
-        _check_name(name)
+        check_name(name)
         chosen = preset or DEFAULT_PRESET
         lane, changes = history_lane(chosen), usable(settings or {})
         ref = await self.store.create_chat(OWNER, name, chosen, lane)
@@ -77,7 +77,7 @@ class Chats(Desk):
         shown: list[Chat] = []
         try:
             for name, messages in sources.items():
-                _check_name(name)
+                check_name(name)
                 made[name] = await self.store.start_import(OWNER, name, chosen, lane)
                 await self._record(made[name], name, messages, told)
             for name, ref in made.items():
@@ -108,7 +108,7 @@ class Chats(Desk):
 
     async def branch(self, ref: ChatRef, name: str, at_id: int | None = None) -> Chat:
         """A new chat that holds a copy of this one, up to and including a message."""
-        _check_name(name)
+        check_name(name)
         for _ in range(BRANCH_TRIES):
             with suppress(StaleDraft):
                 made = await self._copy(ref, name, at_id)
@@ -130,7 +130,7 @@ class Chats(Desk):
 
     async def set_title(self, ref: ChatRef, title: str) -> None:
         """Another title for people to read; the name in addresses stays."""
-        _check_name(title)
+        check_name(title)
         self._changed(ref, await self.store.set_title(ref, title))
 
     async def set_recording(self, ref: ChatRef, *, on: bool) -> None:
@@ -205,6 +205,7 @@ def _batches(things: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """`BadInput` if no chat can have that name."""
     if not name.strip() or len(name) > NAME_CHARS_MAX:
         raise BadInput(f"a chat's name has 1 to {NAME_CHARS_MAX} characters", field="name")

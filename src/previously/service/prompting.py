@@ -20,8 +20,8 @@ from previously.model import (
     Message,
     Prompt,
     Recall,
+    Shown,
     Snapshot,
-    Summary,
     total_tokens,
 )
 from previously.recall import recalled
@@ -242,7 +242,7 @@ def _within(budget_tokens: int | None, own: int) -> int:
     return budget_tokens or own
 
 
-def _stands(thing: Message | Summary) -> bool:
+def _stands(thing: Shown) -> bool:
     return isinstance(thing, Message) and thing.pinned
 
 

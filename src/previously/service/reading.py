@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from previously import search
 from previously.errors import BadInput
-from previously.model import START, ChatRef, Message, Prompt, Summary
+from previously.model import START, ChatRef, Item, ItemKind, Message, Prompt, Summary
 from previously.service.desk import OWNER
 from previously.service.prompting import Prompting
 from previously.store import FloorPage
@@ -96,20 +96,22 @@ def _places(
     prompt: Prompt,
 ) -> Iterator[Place]:
     shown = {
-        (item.is_summary, item.id): block.place
+        item: block.place
         for block in prompt.trace.blocks
         for item in block.sources
         if block.place != "fragment"  # what is quoted again still has its own place
     }
     for index, message in enumerate(page):
-        place = shown.get((False, message.id))
+        place = shown.get(Item.of(message))
         line = covering.get(message.id, ())
-        cover = next((i for i in line if (True, i) in shown), line[0] if line else None)
+        cover = next(
+            (i for i in line if Item(ItemKind.SUMMARY, i) in shown), line[0] if line else None
+        )
         number = floor + index
         if place is not None:
             how = "standing" if place == "standing" else "verbatim"
             yield Place(message, number, how)
-        elif cover is not None and (True, cover) in shown:
+        elif cover is not None and Item(ItemKind.SUMMARY, cover) in shown:
             yield Place(message, number, "summary", cover)
         else:
             yield Place(message, number, "dropped", cover, _why_dropped(message, prompt))

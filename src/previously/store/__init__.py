@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from previously.model import (
     Attempt,
+    Carried,
     Chat,
     ChatRef,
     Draft,
@@ -20,6 +21,7 @@ from previously.model import (
     FoldKey,
     Lease,
     Message,
+    NewCarried,
     NewMessage,
     Reply,
     Sent,
@@ -291,6 +293,14 @@ class Store(Protocol):
     async def copy_part(self, made: Branching, part: str, level: int) -> bool: ...
 
     async def finish_branch(self, made: Branching) -> Chat: ...
+
+    async def continue_chat(
+        self, ref: ChatRef, name: str, handed_on: Sequence[NewCarried]
+    ) -> ChatRef: ...
+
+    async def carried(self, ref: ChatRef) -> tuple[Carried, ...]: ...
+
+    async def remove_carried(self, ref: ChatRef, carried_id: int) -> None: ...
 
     async def start_import(self, owner: str, name: str, preset: str, lane: str) -> ChatRef: ...
 

@@ -19,6 +19,7 @@ from previously.model import BIRTH_BITS, BIRTH_MASK, START, Chat, ChatRef, Summa
 from previously.store import Branching, audit, chats
 from previously.store.rows import M, S
 from previously.store.schema import (
+    carried,
     chat,
     chat_participant,
     hole,
@@ -273,17 +274,24 @@ _HOLES = _copying(
     message_id=hole.c.message_id + _SHIFT,
     proposal=sa.null(),
 )
+_SETTINGS = _copying(
+    setting,
+    sa.and_(setting.c.scope == "chat", setting.c.scope_id == sa.bindparam("from_scope")),
+    scope_id=sa.bindparam("to_scope"),
+)
 _SMALL = (
     _copying(presence, presence.c.chat_id == _FROM, chat_id=_TO),
+    _copying(carried, carried.c.chat_id == _FROM, chat_id=_TO),
     _copying(chat_participant, chat_participant.c.chat_id == _FROM, chat_id=_TO),
-    _copying(
-        setting,
-        sa.and_(setting.c.scope == "chat", setting.c.scope_id == sa.bindparam("from_scope")),
-        scope_id=sa.bindparam("to_scope"),
-    ),
+    _SETTINGS,
     _LANES,
     _HOLES,
 )
+
+
+def copy_settings(conn: sa.Connection, from_chat: int, to_chat: int) -> None:
+    """A chat's own settings, for another one too."""
+    conn.execute(_SETTINGS, {"from_scope": str(from_chat), "to_scope": str(to_chat)})
 
 
 def finish(conn: sa.Connection, made: Branching, now_ms: int) -> Chat:

@@ -226,6 +226,24 @@ link = sa.Table(
     sqlite_with_rowid=False,
 )
 
+carried = sa.Table(  # what an earlier chat has handed on: it covers nothing, nothing rewrites it
+    "carried",
+    metadata,
+    _chat_id(primary_key=True),
+    sa.Column("ordinal", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("tokens", sa.Integer, nullable=False),
+    sa.Column("lane", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("is_extract", sa.Boolean, nullable=False),
+    sa.Column("presence", sa.Integer),
+    sa.Column("from_chat", Key, nullable=False),  # no foreign key: that chat may be purged
+    sa.Column("from_title", sa.Text, nullable=False),
+    sa.Column("from_record", Key),  # a revision of a summary has a key of its own
+    sa.Column("created_at", Key, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 lane_state = sa.Table(
     "lane_state",
     metadata,

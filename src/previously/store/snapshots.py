@@ -23,12 +23,14 @@ from previously.model import (
     Fold,
     FoldKey,
     Item,
+    ItemKind,
     Kind,
     Message,
+    Shown,
     Summary,
     Uncovered,
 )
-from previously.store import messages, rows
+from previously.store import carried, messages, rows
 from previously.store.intents import open_intents, rebuilds
 from previously.store.prepared import Prepared
 from previously.store.recent import Recent
@@ -52,7 +54,7 @@ STANDING_MAX = 16
 OPENED_MAX = 8  # summaries of summaries that a tail may reach into
 
 
-KnownFold = tuple[Fold, tuple[Message | Summary, ...]]  # a fold and what it shows
+KnownFold = tuple[Fold, tuple[Shown, ...]]  # a fold and what it shows
 
 
 class _Head(NamedTuple):
@@ -92,7 +94,7 @@ class Read:
     recording: bool
     tail: tuple[Message, ...]
     tail_cut: bool
-    shown: tuple[Message | Summary, ...]
+    shown: tuple[Shown, ...]
     presences: dict[int, frozenset[str]]
     backlog: Backlog | None
 
@@ -261,7 +263,7 @@ def _tail(conn: sa.Connection, ref: ChatRef, from_pos: int, tail_max: int) -> tu
 def _read(
     head: _Head,
     found: Fold,
-    shown: tuple[Message | Summary, ...],
+    shown: tuple[Shown, ...],
     tail: tuple[Message, ...],
     tail_max: int,
 ) -> Read:
@@ -313,15 +315,15 @@ def _presences(conn: sa.Connection, ref: ChatRef) -> dict[int, frozenset[str]]:
     return {row.id: frozenset(json.loads(row.members)) for row in conn.execute(query)}
 
 
-def resolve(
-    conn: sa.Connection, ref: ChatRef, items: Sequence[Item]
-) -> tuple[Message | Summary, ...]:
+def resolve(conn: sa.Connection, ref: ChatRef, items: Sequence[Item]) -> tuple[Shown, ...]:
     """The items' records in the items' order; what is gone or no longer valid is left out."""
     if not items:
         return ()
-    by_item: dict[Item, Message | Summary] = {}
+    by_item: dict[Item, Shown] = {}
     summary_ids = [i.id for i in items if i.is_summary]
-    message_ids = [i.id for i in items if not i.is_summary]
+    message_ids = [i.id for i in items if i.is_message]
+    if any(i.kind == ItemKind.CARRIED for i in items):
+        by_item.update({Item.of(c): c for c in carried.of_chat(conn, ref)})
     if summary_ids:
         query = sa.select(*rows.SUMMARY_COLUMNS).where(
             S.chat_id == ref.id, S.id.in_(summary_ids), S.status == "ready", S.valid.is_(True)
@@ -365,6 +367,7 @@ def _backlog(
         covers=covers,
         from_pos=max(holes.cut_pos, cut_at_cover),
         standing=_standing(conn, ref),
+        carried=carried.of_chat(conn, ref),
         attempts=attempts(conn, ref),
         intents=wishes,
         rebuilds=rebuilds(conn, ref, wishes),

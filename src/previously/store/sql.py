@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from previously.model import (
     Attempt,
+    Carried,
     Chat,
     ChatRef,
     Draft,
@@ -20,10 +21,12 @@ from previously.model import (
     FoldKey,
     Lease,
     Message,
+    NewCarried,
     NewMessage,
     Reply,
     Sent,
     SentTurn,
+    Shown,
     Snapshot,
     Summary,
     TurnRecord,
@@ -54,6 +57,7 @@ from previously.store import (
     audit,
     backlog,
     branches,
+    carried,
     catalog,
     changes,
     chats,
@@ -103,9 +107,9 @@ class SqlStore:
         self._clock_ms = clock_ms
         self._base = dict(base_settings)
         self._settings: dict[int, tuple[tuple[int, int], Settings]] = {}
-        self._folds: OrderedDict[
-            tuple[int, FoldKey], tuple[Fold, tuple[Message | Summary, ...]]
-        ] = OrderedDict()
+        self._folds: OrderedDict[tuple[int, FoldKey], tuple[Fold, tuple[Shown, ...]]] = (
+            OrderedDict()
+        )
         self._recent = Recents()
         self._secret: bytes | None = None
 
@@ -214,6 +218,19 @@ class SqlStore:
 
     async def finish_branch(self, made: Branching) -> Chat:
         return await self._db.write(branches.finish, made, self._clock_ms())
+
+    async def continue_chat(
+        self, ref: ChatRef, name: str, handed_on: Sequence[NewCarried]
+    ) -> ChatRef:
+        """A new chat like this one, with what it is handed and no messages."""
+        made = await self._db.write(carried.start, ref, name, handed_on, self._clock_ms())
+        return ChatRef(made, ref.owner, name)
+
+    async def carried(self, ref: ChatRef) -> tuple[Carried, ...]:
+        return await self._db.read(carried.of_chat, ref)
+
+    async def remove_carried(self, ref: ChatRef, carried_id: int) -> None:
+        await self._change(ref, carried.remove, carried_id)
 
     async def start_import(self, owner: str, name: str, preset: str, lane: str) -> ChatRef:
         return await self._db.write(imports.start, owner, name, preset, lane, self._clock_ms())

@@ -128,6 +128,6 @@ def _loose(raw: Sequence[Raw], found: Alignment, new_ids: Sequence[int]) -> Iter
 
 def _id_of(block: Block) -> int | None:
     """The message that a block shows as it was said."""
-    if len(block.sources) == 1 and not block.sources[0].is_summary and block.place != "fragment":
+    if len(block.sources) == 1 and block.sources[0].is_message and block.place != "fragment":
         return block.sources[0].id
     return None

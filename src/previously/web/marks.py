@@ -24,7 +24,7 @@ _MARKS: Mapping[str, Raw] = {
 # Providers take four; OpenAI sets one of them by itself, behind the newest message.
 _MOST = {ANTHROPIC: 4, OPENAI: 3}
 _WORDS = (b'"cache_control"', b'"prompt_cache_breakpoint"', b'"prompt_cache_options"')
-_STABLE = frozenset({"standing", "cover", "raw"})
+_STABLE = frozenset({"carried", "standing", "cover", "raw"})
 
 
 def has_marks(body: bytes) -> bool:

@@ -16,6 +16,7 @@ from previously.service import OWNER, Service
 from previously.web.metrics import Meter, exposed
 from previously.web.rest import (
     about,
+    carried,
     chats,
     events,
     messages,
@@ -37,6 +38,7 @@ from previously.web.rest.shapes import Problem
 ROUTERS = (
     about.router,
     chats.router,
+    carried.router,
     messages.router,
     summaries.router,
     prompts.router,

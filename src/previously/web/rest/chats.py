@@ -11,6 +11,7 @@ from previously.errors import ChatNotFound
 from previously.lanes.registry import history_lane
 from previously.model import ChatRef
 from previously.service import OWNER, Service
+from previously.service.chats import usable
 from previously.web.rest import ids, shapes, told
 from previously.web.rest.context import Seen, TheChat, Use, check_seen, tag
 
@@ -39,8 +40,23 @@ async def listed(
 
 @router.post("", status_code=201)
 async def made(use: Use, asked: shapes.NewChat) -> shapes.ChatFull:
-    """A new chat."""
+    """A new chat; with `continue_from` one that begins with another one's memory."""
+    if asked.continue_from is not None:
+        return await full(use, await _continued(use, asked, asked.continue_from))
     return await full(use, await use.create_chat(asked.name, asked.preset, asked.settings))
+
+
+async def _continued(use: Service, asked: shapes.NewChat, source: str) -> ChatRef:
+    changes = usable(asked.settings or {})  # so that a wrong one makes no chat
+    if asked.preset is not None:
+        history_lane(asked.preset)
+    old = await use.chat_by_id(ids.chat_key(source))
+    made = (await use.continue_chat(old, asked.name)).ref
+    if asked.preset is not None:
+        await use.switch(made, asked.preset)
+    if changes:
+        await use.change_settings(made, changes)
+    return made
 
 
 @router.get("/{chat}")

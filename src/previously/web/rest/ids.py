@@ -20,7 +20,7 @@ from previously.model import BIRTH_BITS, birth, key
 
 # Keys of more digits than these are no keys of any database.
 _CHAT = re.compile(r"c([1-9]\d{0,8})", re.ASCII)
-_RECORD = re.compile(r"([ms])([1-9]\d{0,8})-([1-9]\d{0,8})", re.ASCII)
+_RECORD = re.compile(r"([msk])([1-9]\d{0,8})-([1-9]\d{0,8})", re.ASCII)
 _TASK = re.compile(r"t([1-9]\d{0,8})-([0-9a-f]{32})", re.ASCII)
 
 
@@ -37,6 +37,11 @@ def message_id(record_key: int) -> str:
 def summary_id(record_key: int) -> str:
     """A summary."""
     return f"s{record_key >> BIRTH_BITS}-{birth(record_key)}"
+
+
+def carried_id(record_key: int) -> str:
+    """Something that an earlier chat has handed on."""
+    return f"k{record_key >> BIRTH_BITS}-{birth(record_key)}"
 
 
 def task_id(chat_key: int, task: str) -> str:
@@ -70,6 +75,14 @@ def summary_key(text: str) -> int:
     found = _RECORD.fullmatch(text)
     if found is None or found[1] != "s":
         raise SummaryNotFound(f"{text!r} is no summary's id")
+    return key(int(found[2]), int(found[3]))
+
+
+def carried_key(text: str) -> int:
+    """The key in the id of something that was carried over."""
+    found = _RECORD.fullmatch(text)
+    if found is None or found[1] != "k":
+        raise SummaryNotFound(f"{text!r} is the id of nothing that was carried over")
     return key(int(found[2]), int(found[3]))
 
 

@@ -67,19 +67,19 @@ async def shown(
     )
 
 
-Ends = Mapping[tuple[bool, int], tuple[int, int]]  # of an item: its first and last position
+Ends = Mapping[Item, tuple[int, int]]  # of an item: its first and last position
 
 
 async def _positions(use: Service, ref: ChatRef, built: model.Prompt) -> Ends:
     """Where everything that the prompt holds stands in the chat."""
     items = {item for block in built.trace.blocks for item in block.sources}
     summaries = [i.id for i in items if i.is_summary]
-    messages = [i.id for i in items if not i.is_summary]
-    found: dict[tuple[bool, int], tuple[int, int]] = {}
+    messages = [i.id for i in items if i.is_message]
+    found: dict[Item, tuple[int, int]] = {}
     for one in await use.store.messages_by_id(ref, messages):
-        found[False, one.id] = (one.pos, one.pos)
+        found[Item.of(one)] = (one.pos, one.pos)
     for cover in await use.store.summaries_by_id(ref, summaries):
-        found[True, cover.id] = (cover.first_pos, cover.last_pos)
+        found[Item.of(cover)] = (cover.first_pos, cover.last_pos)
     return found
 
 
@@ -91,9 +91,7 @@ def _wanted(built: model.Prompt, positions: Ends) -> set[int]:
 
 def _block(block: model.Block, positions: Ends, floors: Mapping[int, int]) -> shapes.Block:
     wire: Mapping[str, Any] = block.wire
-    ends = [
-        positions[i.is_summary, i.id] for i in block.sources if (i.is_summary, i.id) in positions
-    ]
+    ends = [positions[i] for i in block.sources if i in positions]
     calls = wire.get("tool_calls")
     text = text_of(wire.get("content"))
     return shapes.Block(
@@ -102,7 +100,7 @@ def _block(block: model.Block, positions: Ends, floors: Mapping[int, int]) -> sh
         name=wire.get("name"),
         text=text or ("" if calls is None else json.dumps(calls, ensure_ascii=False)),
         tokens=block.tokens,
-        messages=[ids.message_id(i.id) for i in block.sources if not i.is_summary],
+        messages=[ids.message_id(i.id) for i in block.sources if i.is_message],
         summaries=[ids.summary_id(i.id) for i in block.sources if i.is_summary],
         first_floor=min((floors[first] for first, _ in ends), default=None),
         last_floor=max((floors[last] for _, last in ends), default=None),
@@ -173,7 +171,7 @@ def _sent_block(
     return shapes.SentBlock(
         place=place,
         tokens=tokens,
-        messages=[ids.message_id(item.id) for item in items if not item.is_summary],
+        messages=[ids.message_id(item.id) for item in items if item.is_message],
         summaries=[ids.summary_id(item.id) for item in items if item.is_summary],
         text=None if found is None else "\n".join(found),
     )
@@ -181,9 +179,10 @@ def _sent_block(
 
 async def _texts(use: Service, ref: ChatRef, items: list[Item]) -> dict[Item, str]:
     """What the ids hold now: an edit since then shows."""
-    said = await use.store.messages_by_id(ref, [i.id for i in items if not i.is_summary])
+    said = await use.store.messages_by_id(ref, [i.id for i in items if i.is_message])
     told = await use.store.summaries_by_id(ref, [i.id for i in items if i.is_summary])
-    return {Item.of(m): m.body for m in said} | {Item.of(s): s.text for s in told}
+    carried = await use.store.carried(ref) if any(i.kind == "c" for i in items) else ()
+    return {Item.of(m): m.body for m in said} | {Item.of(s): s.text for s in (*told, *carried)}
 
 
 @router.get("/chats/{chat}/turns")

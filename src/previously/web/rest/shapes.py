@@ -97,6 +97,10 @@ class NewChat(Asked):
     name: Name
     preset: str | None = Field(default=None, max_length=80, examples=["volumes"])
     settings: dict[str, JsonValue] | None = None
+    continue_from: Id | None = Field(
+        default=None,
+        description="Begin with the memory of this chat, and its preset and settings; no messages.",
+    )
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "harbour"}]})
 
@@ -112,6 +116,23 @@ class ChatChange(Asked):
 class Branch(Asked):
     name: Name
     at: Id | None = Field(default=None, description="The last message to copy; none: all.")
+
+
+class Carried(Told):
+    """Something that the chat which this one continues has handed on."""
+
+    id: Id
+    text: str
+    tokens: int
+    kind: str = Field(examples=["mini", "volume", "pinned", "rest"])
+    is_extract: bool
+    from_chat: Id
+    from_title: str
+    shown: bool = Field(description="It stands in the next prompt.")
+
+
+class CarriedList(Told):
+    items: list[Carried]
 
 
 class Touched(Told):
@@ -329,7 +350,9 @@ class Begun(Told):
 
 
 class Block(Told):
-    place: str = Field(examples=["standing", "cover", "raw", "tail", "fragment", "pending"])
+    place: str = Field(
+        examples=["carried", "standing", "cover", "raw", "tail", "fragment", "pending"]
+    )
     role: str
     name: str | None
     text: str

@@ -1,0 +1,39 @@
+"""Going on in a new chat, from the page."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.ui.conftest import Open
+from tests.ui.serving import Server
+
+SAID = [f"On day {n} Mara counts {n + 7} candles for lamp {n}." for n in range(60)]
+
+
+def test_a_chat_goes_on_in_a_new_one_that_knows_it(server: Server, open_page: Open) -> None:
+    old = server.chat("first winter", SAID)
+    server.settle(old)
+    page = open_page(f"{server.url}/#tab=chats")
+    page.get_by_role("button", name="Actions for “first winter”").click()
+    page.get_by_role("button", name="Continue in a new chat").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("second winter")
+    dialog.get_by_role("button", name="Save").click()
+    carried = page.locator("[data-carried]")
+    expect(carried.get_by_role("heading")).to_have_text("Carried over from “first winter”")
+    expect(carried).to_contain_text("candles for lamp 59")
+    new = next(c for c in server.api("GET", "chats")["items"] if c["name"] == "second winter")
+    assert new["messages"] == 0
+
+    rows = carried.get_by_role("listitem")
+    expect(rows.first).to_be_visible()
+    count = rows.count()
+    gone = rows.last.locator("p").inner_text()
+    rows.last.get_by_role("button").click()
+    page.get_by_role("dialog").get_by_role("button", name="Take out").click()
+    expect(rows).to_have_count(count - 1)
+    left = server.api("GET", f"chats/{new['id']}/carried")["items"]
+    assert gone not in [item["text"] for item in left]
+
+    page.goto(f"{server.url}/#tab=prompt&chat={new['id']}")
+    expect(page.get_by_text("Carried over").first).to_be_visible()
