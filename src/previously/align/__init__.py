@@ -3,7 +3,7 @@
 Sure or not at all: where two readings are possible, or none, nothing may be stored or replaced.
 Older messages that the client no longer sends were cut off by the client, never deleted.
 `normal` says when two messages are the same, `match` and `pieces` pair them, `scene` holds what is
-known of a request, `mend` reads its middle, `reading` its end.
+known of a request, `mend` reads its middle, `reading` its end. `plain` is a short way for most.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from previously.align.hints import Habit as Habit
 from previously.align.hints import Hints as Hints
+from previously.align.plain import plainly
 from previously.align.reading import Alignment as Alignment
 from previously.align.reading import Place as Place
 from previously.align.reading import read
@@ -38,4 +39,7 @@ def align(
     """
     if complete is None:
         complete = len(stored) < len(request) + READ_MORE
+    plain = plainly(request, stored, habit, hints, complete=complete)
+    if plain is not None:
+        return plain
     return read(look(request, stored, habit, complete=complete), hints)

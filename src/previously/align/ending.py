@@ -77,6 +77,12 @@ def _end(scene: Scene, hints: Hints, changes: Mending) -> _End:
     )
 
 
+def continued(count: int, *, whole: bool) -> str:
+    """Why it is the next turn."""
+    shortened = "" if whole else "shortened "
+    return f"the {shortened}history continues what is stored, {count} new"
+
+
 def _begun_anew(end: _End) -> Ending:
     """Nothing that is stored is shown. If it was the first turn alone and nobody ever kept it, and
     what an earlier request asked instead has gone on since, the client has dropped it."""
@@ -120,9 +126,7 @@ def _appended(end: _End) -> Ending:
     if not certainty.is_solid(scene) or strange > len(scene.pairs):
         raise Doubt(TOO_LITTLE)
     if not end.gone:
-        shortened = "" if certainty.is_whole(scene) else "shortened "
-        told = f"the {shortened}history continues what is stored, {len(news)} new"
-        return Ending("append", told, news)
+        return Ending("append", continued(len(news), whole=certainty.is_whole(scene)), news)
     if not certainty.may_fork(scene, end.hints, end.gone, replies):
         raise Doubt(DEEP_FORK)
     end.changes.drops += [m.id for m in end.gone]

@@ -54,6 +54,13 @@ def lay(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
     return Laid(tuple(pieces), tuple(matched(theirs, mine, fixed)))
 
 
+def comes_apart(said: NewMessage, stored: Sequence[Message]) -> bool:
+    """Whether any of these is held by a message that says more."""
+    if normal.PARAGRAPH not in said.body:
+        return False
+    return len(_apart(0, said, _beginnings(stored, set()))) > 1
+
+
 def _parted(
     request: Sequence[NewMessage], stored: Sequence[Message], exact: Mapping[int, int]
 ) -> tuple[list[Piece], list[Pair]]:
