@@ -119,6 +119,7 @@ def test_a_worker_without_its_database_says_so(postgres_url: str):
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.proves("G-72")
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_migrate_brings_a_database_up(kind: str, tmp_path: Path, postgres: Server):
@@ -166,6 +167,7 @@ def test_the_doctor_looks_at_a_server_and_keeps_its_password(postgres_url: str, 
     assert all(f["ok"] for f in findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "location",
     [

@@ -12,6 +12,7 @@ from tests.cli.test_commands import run
 pytestmark = pytest.mark.timeout(180)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_promise_of_floor_twelve_is_in_the_prompt_of_the_last_floor(
     language: str, tmp_path: Path
@@ -44,6 +45,7 @@ def test_a_small_budget_is_kept_and_a_chat_may_have_any_name(tmp_path: Path):
     assert report["chat"] == "tide"
 
 
+@pytest.mark.slow
 def test_a_profile_is_not_asked(tmp_path: Path):
     data = ("--data", str(tmp_path))
     url = ("--base-url", "http://127.0.0.1:9/v1", "--model", "nobody-there")

@@ -61,6 +61,7 @@ def dropping(_: object) -> str:
     return "They walked."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["en", "zh"])
 async def test_a_promise_is_quoted_when_somebody_comes_back_to_it(open_memory: Opener, lang: str):
     async with open_memory(llm=ScriptedLlm(dropping)) as memory:

@@ -39,6 +39,7 @@ async def test_the_readme_story(open_memory: Opener):
         assert [m.body async for m in chat.messages()] == ["My cat is called Miso."]
 
 
+@pytest.mark.slow
 async def test_three_hundred_turns_stay_within_the_budget(open_memory: Opener):
     async with open_memory() as memory:
         chat = await memory.chat("demo")

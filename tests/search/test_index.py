@@ -154,6 +154,7 @@ async def live(store: SqlStore, name: str, taken: Sequence[Sequence[Any]]) -> No
     await check(life)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(taken=steps)
 def test_any_life_leaves_the_index_that_its_messages_make(taken: list[tuple[Any, ...]]):

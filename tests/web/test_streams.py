@@ -249,6 +249,7 @@ async def test_a_server_that_is_stopped_lets_streams_end(tmp_path: Path) -> None
         assert door.rows("select body from message order by pos")[1] == (LONG,)
 
 
+@pytest.mark.slow
 async def test_a_client_that_takes_nothing_is_let_go(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
