@@ -202,6 +202,10 @@ class Chat:
         """
         await self._service.switch(self._ref, preset)
 
+    async def set_character(self, name: str | None) -> None:
+        """Whose chat it is: that character's settings hold where it has none of its own."""
+        await self._service.set_character(self._ref, name)
+
     async def recalculating(self, *, on: bool) -> None:
         """While this is on, nothing is summarised; what becomes due meanwhile is done after."""
         await self._service.set_recalculating(self._ref, on=on)
@@ -291,6 +295,12 @@ class Memory:
         """The chat of that name, made if it is missing."""
         service = self._house.service
         return Chat(service, await service.open_chat(name, preset, settings))
+
+    async def change_settings(
+        self, settings: Mapping[str, Any], *, character: str | None = None
+    ) -> None:
+        """Settings of all chats, or of a character's; None takes one back."""
+        await self._house.service.change_settings(character, settings)
 
     async def import_messages(
         self, name: str, messages: Iterable[Mapping[str, Any]], *, preset: str | None = None

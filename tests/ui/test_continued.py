@@ -1,4 +1,4 @@
-"""Going on in a new chat, from the page."""
+"""Going on in a new chat, and settings of a character, from the page."""
 
 from __future__ import annotations
 
@@ -37,3 +37,22 @@ def test_a_chat_goes_on_in_a_new_one_that_knows_it(server: Server, open_page: Op
 
     page.goto(f"{server.url}/#tab=prompt&chat={new['id']}")
     expect(page.get_by_text("Carried over").first).to_be_visible()
+
+
+def test_settings_of_a_character_hold_for_its_chats(server: Server, open_page: Open) -> None:
+    chat = server.chat("hers", SAID[:4])
+    page = open_page(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
+    page.get_by_label("Character").fill("Mara")
+    page.locator("form", has=page.get_by_label("Character")).get_by_role("button").click()
+    page.get_by_role("link", name="Chats of Mara").click()
+    expect(page.get_by_label("Character")).to_have_count(0)
+    own = page.locator('[data-setting="visible_floors"]')
+    expect(own).to_contain_text("As built in")
+    own.get_by_role("spinbutton").fill("7")
+    page.get_by_role("button", name="Save").click()
+    expect(own).to_contain_text("Set here")
+    page.goto(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
+    expect(own.get_by_role("spinbutton")).to_have_value("7")
+    expect(own).to_contain_text("From its character")
+    form = server.api("GET", f"chats/{chat}/settings")
+    assert form["character"] == "Mara"

@@ -56,6 +56,15 @@ export type CarriedList = {
   items: Carried[];
 };
 
+export type Character = {
+  name: string;
+  chats: number;
+};
+
+export type CharacterList = {
+  items: Character[];
+};
+
 export type Chat = {
   id: string;
   name: string;
@@ -67,6 +76,7 @@ export type Chat = {
   recording: boolean;
   recalculating: boolean;
   branch_of: string | null;
+  character: string | null;
   revision: number;
   created_at_ms: number;
   active_at_ms: number;
@@ -78,6 +88,7 @@ export type ChatChange = {
   title?: string | null;
   preset?: string | null;
   recording?: boolean | null;
+  character?: string | null;
 };
 
 export type ChatFull = {
@@ -91,6 +102,7 @@ export type ChatFull = {
   recording: boolean;
   recalculating: boolean;
   branch_of: string | null;
+  character: string | null;
   revision: number;
   created_at_ms: number;
   active_at_ms: number;
@@ -281,6 +293,7 @@ export type Move = {
 export type NewChat = {
   name: string;
   preset?: string | null;
+  character?: string | null;
   settings?: Record<string, JsonValue> | null;
   continue_from?: string | null;
 };
@@ -467,7 +480,7 @@ export type SettingField = {
   value: boolean | number | string | null;
   own: boolean | number | string | null;
   inherited: boolean | number | string | null;
-  inherited_from: "default" | "environment" | "global";
+  inherited_from: "default" | "environment" | "global" | "character";
   default: boolean | number | string | null;
   minimum?: number | null;
   maximum?: number | null;
@@ -478,7 +491,8 @@ export type SettingField = {
 export type SettingsChange = Record<string, boolean | number | string | null>;
 
 export type SettingsForm = {
-  scope: "global" | "chat";
+  scope: "global" | "character" | "chat";
+  character: string | null;
   revision: number;
   groups: Group[];
   fields: SettingField[];

@@ -9,18 +9,20 @@ import { lang } from "../lib/prefs";
 import { useResource, type Resource } from "../lib/resource";
 import { href, route } from "../lib/route";
 import { chatTitle } from "../lib/store";
-import type { FieldError, SettingField, SettingsForm } from "../lib/api-types";
+import type { CharacterList, FieldError, SettingField, SettingsForm } from "../lib/api-types";
 import { Field, type Value } from "../ui/field";
 import { Shown } from "../ui/states";
 import { Title } from "../ui/title";
-import { say, words } from "../ui/toast";
+import { attempt, say, words } from "../ui/toast";
 import { Profiles } from "./profiles";
 import { Templates } from "./templates";
 
 export default function Settings(): JSX.Element {
   const { chat, params } = route.value;
-  const scope = params["scope"] === "chat" && chat ? "chat" : "global";
-  const path = scope === "chat" ? `chats/${chat}/settings` : "settings";
+  const character = params["character"] ?? "";
+  const scope = character ? "character" : params["scope"] === "chat" && chat ? "chat" : "global";
+  const path = scope === "chat" ? `chats/${chat}/settings`
+    : character ? `settings?character=${encodeURIComponent(character)}` : "settings";
   const form = useResource<SettingsForm>((signal) => get(path, {}, signal), [path]);
   useEffect(() => {
     if (params["part"] === "profiles" && form.data.value) document.getElementById("profiles")?.scrollIntoView();
@@ -30,15 +32,52 @@ export default function Settings(): JSX.Element {
       <Title text={t("tab.settings")} lead={t("settings.lead")} />
       <div class="segments" role="group" aria-label={t("settings.scope")}>
         <a class="button" aria-current={scope === "global"} href={href({ tab: "settings" })}>{t("settings.global")}</a>
+        <Characters chosen={character} />
         {chat && (
           <a class="button" aria-current={scope === "chat"} href={href({ tab: "settings", scope: "chat" })}>
             {chatTitle.value || t("settings.chat")}
           </a>
         )}
       </div>
+      {scope === "chat" && form.data.value && <Whose key={chat} chat={chat} form={form} />}
       <Shown of={form}>{(data) => <Form key={path} form={data} path={path} resource={form} />}</Shown>
       <section class="card"><Profiles /></section>
     </>
+  );
+}
+
+/** Characters that have chats or settings; each has settings between those of all chats and a chat's. */
+function Characters({ chosen }: { chosen: string }): JSX.Element {
+  const list = useResource<CharacterList>((signal) => get("characters", {}, signal), [], ({ kind }) => kind === "chat");
+  const names = (list.data.value?.items ?? []).map(({ name }) => name);
+  if (chosen && !names.includes(chosen)) names.push(chosen);
+  return (
+    <>
+      {names.map((name) => (
+        <a class="button" key={name} aria-current={name === chosen} href={href({ tab: "settings", character: name })}>
+          {t("settings.character", { name })}
+        </a>
+      ))}
+    </>
+  );
+}
+
+/** Whose chat it is: that character's settings hold where the chat has none of its own. */
+function Whose({ chat, form }: { chat: string; form: Resource<SettingsForm> }): JSX.Element {
+  const name = useSignal(form.data.value?.character ?? "");
+  const save = async (event: Event) => {
+    event.preventDefault();
+    if (await attempt(patch(`chats/${chat}`, { character: name.value.trim() }), t("saved"))) form.reload();
+  };
+  return (
+    <form class="card row end-aligned" onSubmit={(event) => void save(event)}>
+      <div class="field grow">
+        <label for="character">{t("settings.whose")}</label>
+        <input id="character" value={name.value} maxLength={200} onInput={(event) => (name.value = event.currentTarget.value)} />
+        <span class="help">{t("settings.whose.text")}</span>
+      </div>
+      <button disabled={name.value.trim() === (form.data.value?.character ?? "")}>{t("save")}</button>
+    </form>
   );
 }
 

@@ -150,14 +150,32 @@ class Chats(Desk):
         """What holds for this chat now."""
         return (await self.store.load(ref, AS_SAID, wide=False, tail_max=1)).settings
 
-    async def change_settings(
-        self, ref: ChatRef | None, changes: Mapping[str, Any], revision: int | None = None
-    ) -> None:
-        """Settings of one chat, or of all that have none of their own; None takes one back."""
-        chat_id = None if ref is None else ref.id
-        await self.store.change_scope(OWNER, chat_id, usable(changes), revision)
-        if ref is not None:
+    async def set_character(self, ref: ChatRef, character: str | None) -> None:
+        """Whose settings hold for this chat, where it has none of its own; None: nobody's."""
+        if character is not None:
+            check_character(character)
+        if await self.store.set_character(ref, character):
             self.wake(ref)
+
+    async def meet_character(self, ref: ChatRef, character: str) -> None:
+        """The character that a client names, for a chat that has none yet."""
+        check_character(character)
+        if await self.store.set_character(ref, character, only_first=True):
+            self.wake(ref)
+
+    async def change_settings(
+        self, whose: ChatRef | str | None, changes: Mapping[str, Any], revision: int | None = None
+    ) -> None:
+        """Settings of one chat, of a character's chats by name, or of all; None takes one back.
+
+        A chat's own go before its character's, those before what all have.
+        """
+        if isinstance(whose, str):
+            check_character(whose)
+        scope = whose.id if isinstance(whose, ChatRef) else whose
+        await self.store.change_scope(OWNER, scope, usable(changes), revision)
+        if isinstance(whose, ChatRef):
+            self.wake(whose)
             return
         for found in await self.store.busy_chats(OWNER, WOKEN_MAX):
             self.wake(found)
@@ -203,6 +221,13 @@ def _batches(things: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(things)
     while batch := list(islice(rest, size)):
         yield batch
+
+
+def check_character(name: str) -> None:
+    """`BadInput` if no character can have that name."""
+    if not name.strip() or len(name) > NAME_CHARS_MAX or not name.isprintable():
+        wanted = f"a character's name is a line of 1 to {NAME_CHARS_MAX} characters"
+        raise BadInput(wanted, field="character")
 
 
 def check_name(name: str) -> None:

@@ -193,6 +193,7 @@ class ChatCard:
     recording: bool
     recalculating: bool
     branch_of: int | None
+    character: str | None  # whose settings lie between those of all chats and its own
     deleted_at_ms: int | None
 
 
@@ -224,6 +225,9 @@ class SummaryPage:
     floors: Mapping[int, int]  # of their first and last positions
     children: Mapping[int, int]  # how many summaries each is made of; minis have none
     flags: Mapping[int, tuple[str, ...]]  # what is doubtful about them
+
+
+Whose = int | str | None  # a chat's key, a character's name, or none for all chats
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,13 +561,19 @@ class Store(Protocol):
 
     async def busy_chats(self, owner: str, limit: int) -> list[ChatRef]: ...
 
-    async def setting_layers(self, owner: str, chat_id: int | None) -> dict[str, Scope]: ...
+    async def setting_layers(self, owner: str, whose: Whose) -> dict[str, Scope]: ...
 
     async def change_scope(
-        self, owner: str, chat_id: int | None, changes: Mapping[str, Any], revision: int | None
+        self, owner: str, whose: Whose, changes: Mapping[str, Any], revision: int | None
     ) -> None: ...
 
-    async def naming(self, owner: str, profile: str) -> list[int | None]: ...
+    async def naming(self, owner: str, profile: str) -> list[Whose]: ...
+
+    async def set_character(
+        self, ref: ChatRef, character: str | None, *, only_first: bool = False
+    ) -> bool: ...
+
+    async def characters(self, owner: str) -> dict[str, int]: ...
 
     async def alter_profile(
         self, owner: str, values: Mapping[str, Any], version: int | None

@@ -39,7 +39,7 @@ _EVERY = sa.case(  # as many as were born in it; a branch has taken only some al
 )
 _CARD = sa.select(
     _C.id, _C.owner, _C.name, _C.title, _C.preset, _C.lane, _C.created_at, _C.deleted_at,
-    _C.recording, _C.recalculating, _C.branch_of, _C.extra, work.c.rev, work.c.next_s,
+    _C.recording, _C.recalculating, _C.branch_of, _C.character, _C.extra, work.c.rev, work.c.next_s,
     _ACTIVE.label("active_at"),
     _EVERY.label("count"),
     _COUNT.where(M.deleted_at.is_not(None)).scalar_subquery().label("gone"),
@@ -94,6 +94,7 @@ def _card(row: Any) -> ChatCard:
         recording=row.recording,
         recalculating=row.recalculating,
         branch_of=row.branch_of,
+        character=row.character,
         deleted_at_ms=row.deleted_at,
     )
 

@@ -75,6 +75,9 @@ class _Head(NamedTuple):
     body: str | None
     shared_revision: int | None
     shared_body: str | None
+    character: str | None
+    character_revision: int | None
+    character_body: str | None
     recording: bool
 
 
@@ -91,6 +94,9 @@ class Read:
     settings_body: str
     shared_revision: int  # of the settings that all of the owner's chats have
     shared_body: str
+    character: str | None
+    character_revision: int
+    character_body: str
     recording: bool
     tail: tuple[Message, ...]
     tail_cut: bool
@@ -100,6 +106,7 @@ class Read:
 
 
 _SHARED = setting.alias("shared")
+_OF_CHARACTER = setting.alias("of_character")
 _HEAD = Prepared(
     sa.select(
         chat.c.lane,
@@ -117,6 +124,9 @@ _HEAD = Prepared(
         setting.c.body,
         _SHARED.c.revision.label("shared_revision"),
         _SHARED.c.body.label("shared_body"),
+        chat.c.character,
+        _OF_CHARACTER.c.revision.label("character_revision"),
+        _OF_CHARACTER.c.body.label("character_body"),
         chat.c.recording,
     )
     .select_from(chat)
@@ -147,6 +157,14 @@ _HEAD = Prepared(
             _SHARED.c.owner == chat.c.owner,
             _SHARED.c.scope == "global",
             _SHARED.c.scope_id == "",
+        ),
+    )
+    .outerjoin(
+        _OF_CHARACTER,
+        sa.and_(
+            _OF_CHARACTER.c.owner == chat.c.owner,
+            _OF_CHARACTER.c.scope == "character",
+            _OF_CHARACTER.c.scope_id == chat.c.character,
         ),
     )
     .where(chat.c.id == sa.bindparam("chat"), chat.c.deleted_at.is_(None))
@@ -277,6 +295,9 @@ def _read(
         settings_body=head.body or "{}",
         shared_revision=head.shared_revision or 0,
         shared_body=head.shared_body or "{}",
+        character=head.character,
+        character_revision=head.character_revision or 0,
+        character_body=head.character_body or "{}",
         recording=head.recording,
         tail=tail[:tail_max][::-1],
         tail_cut=len(tail) > tail_max,

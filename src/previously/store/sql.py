@@ -53,6 +53,7 @@ from previously.store import (
     TermStats,
     Token,
     Variant,
+    Whose,
     answers,
     audit,
     backlog,
@@ -106,7 +107,7 @@ class SqlStore:
         self._db = database
         self._clock_ms = clock_ms
         self._base = dict(base_settings)
-        self._settings: dict[int, tuple[tuple[int, int], Settings]] = {}
+        self._settings: dict[int, tuple[tuple[object, ...], Settings]] = {}
         self._folds: OrderedDict[tuple[int, FoldKey], tuple[Fold, tuple[Shown, ...]]] = (
             OrderedDict()
         )
@@ -367,11 +368,16 @@ class SqlStore:
             self._folds.popitem(last=False)
 
     def _effective(self, ref: ChatRef, read: snapshots.Read) -> Settings:
-        revisions_seen = (read.shared_revision, read.settings_revision)
+        revisions_seen = (
+            read.shared_revision,
+            read.character,
+            read.character_revision,
+            read.settings_revision,
+        )
         known = self._settings.get(ref.id)
         if known is None or known[0] != revisions_seen:
-            shared, own = json.loads(read.shared_body), json.loads(read.settings_body)
-            known = (revisions_seen, layered(self._base, shared, own)[0])
+            bodies = (read.shared_body, read.character_body, read.settings_body)
+            known = (revisions_seen, layered(self._base, *map(json.loads, bodies))[0])
             self._settings[ref.id] = known
         return known[1]
 
@@ -694,18 +700,27 @@ class SqlStore:
     async def busy_chats(self, owner: str, limit: int) -> list[ChatRef]:
         return await self._db.read(views.busy_chats, owner, limit)
 
-    async def setting_layers(self, owner: str, chat_id: int | None) -> dict[str, Scope]:
+    async def setting_layers(self, owner: str, whose: Whose) -> dict[str, Scope]:
         """What is set where, lowest first; the environment is one of the places."""
-        stored = await self._db.read(scopes.layers, owner, chat_id)
+        stored = await self._db.read(scopes.layers, owner, whose)
         return {"environment": Scope(dict(self._base), 0), **stored}
 
     async def change_scope(
-        self, owner: str, chat_id: int | None, changes: Mapping[str, Any], revision: int | None
+        self, owner: str, whose: Whose, changes: Mapping[str, Any], revision: int | None
     ) -> None:
-        await self._db.write(scopes.change, owner, chat_id, changes, revision)
+        await self._db.write(scopes.change, owner, whose, changes, revision)
 
-    async def naming(self, owner: str, profile: str) -> list[int | None]:
+    async def naming(self, owner: str, profile: str) -> list[Whose]:
         return await self._db.read(scopes.naming, owner, profile)
+
+    async def set_character(
+        self, ref: ChatRef, character: str | None, *, only_first: bool = False
+    ) -> bool:
+        return await self._change(ref, scopes.set_character, character, only_first=only_first)
+
+    async def characters(self, owner: str) -> dict[str, int]:
+        """Every character that is named, and how many chats are theirs."""
+        return await self._db.read(scopes.characters, owner)
 
     async def alter_profile(
         self, owner: str, values: Mapping[str, Any], version: int | None

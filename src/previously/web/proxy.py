@@ -23,6 +23,7 @@ from previously.service import Service
 from previously.text.wire import as_object
 from previously.web import overflow
 from previously.web.ceiling import Ceilings
+from previously.web.characters import Characters, character_of
 from previously.web.encoding import Undecodable, decoder, is_plain
 from previously.web.exchange import Exchange
 from previously.web.finding import Finder
@@ -61,6 +62,7 @@ class Proxy:
         self._pool = pool
         self._turns = Turns(service, budget_tokens, self.sending.doubt)
         self._managed = Managed(service, budget_tokens)
+        self._characters = Characters(service)
         self._finder = Finder(service, self.sending)
         self._ceilings = Ceilings(lambda: asyncio.get_running_loop().time())
 
@@ -140,7 +142,11 @@ class Proxy:
             work = self._managed.prepare(exchange.name, exchange.messages, room)
         else:
             work = self._turns.prepare(exchange.name, exchange.messages, room, exchange.hints)
-        return await self._safely(work, Outgoing.unchanged(FAILED))
+        made = await self._safely(work, Outgoing.unchanged(FAILED))
+        if made.turn is not None:
+            name = character_of(exchange.request, exchange.ours or {})
+            await self._safely(self._characters.meet(made.turn.ref, name), None)
+        return made
 
     async def _safely(self, work: Awaitable[T], otherwise: T, more_s: float = 0.0) -> T:
         """The one edge where everything is caught: no fault in memory may break the chat."""

@@ -11,7 +11,7 @@ from previously.errors import ChatNotFound
 from previously.lanes.registry import history_lane
 from previously.model import ChatRef
 from previously.service import OWNER, Service
-from previously.service.chats import usable
+from previously.service.chats import check_character, usable
 from previously.web.rest import ids, shapes, told
 from previously.web.rest.context import Seen, TheChat, Use, check_seen, tag
 
@@ -43,7 +43,10 @@ async def made(use: Use, asked: shapes.NewChat) -> shapes.ChatFull:
     """A new chat; with `continue_from` one that begins with another one's memory."""
     if asked.continue_from is not None:
         return await full(use, await _continued(use, asked, asked.continue_from))
-    return await full(use, await use.create_chat(asked.name, asked.preset, asked.settings))
+    made = await use.create_chat(asked.name, asked.preset, asked.settings)
+    if asked.character is not None:
+        await use.set_character(made, asked.character)
+    return await full(use, made)
 
 
 async def _continued(use: Service, asked: shapes.NewChat, source: str) -> ChatRef:
@@ -56,6 +59,8 @@ async def _continued(use: Service, asked: shapes.NewChat, source: str) -> ChatRe
         await use.switch(made, asked.preset)
     if changes:
         await use.change_settings(made, changes)
+    if asked.character is not None:
+        await use.set_character(made, asked.character)
     return made
 
 
@@ -71,17 +76,21 @@ async def shown(use: Use, ref: TheChat, response: Response) -> shapes.ChatFull:
 async def changed(
     use: Use, ref: TheChat, asked: shapes.ChatChange, seen: Seen, response: Response
 ) -> shapes.ChatFull:
-    """Another title, another preset, recording on or off."""
+    """Another title, preset or character, recording on or off."""
     if seen is not None:
         check_seen(seen, (await use.store.chat_card(ref)).chat.revision, "the chat")
     if asked.preset is not None:
         history_lane(asked.preset)  # so that a wrong one changes nothing
+    if asked.character:
+        check_character(asked.character)
     if asked.title is not None:
         await use.set_title(ref, asked.title)
     if asked.preset is not None:
         await use.switch(ref, asked.preset)
     if asked.recording is not None:
         await use.set_recording(ref, on=asked.recording)
+    if asked.character is not None:
+        await use.set_character(ref, asked.character.strip() or None)
     return await shown(use, ref, response)
 
 

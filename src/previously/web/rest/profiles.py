@@ -146,10 +146,11 @@ async def _shown(house: Context, name: str, response: Response) -> shapes.Profil
 
 
 async def _used_by(use: Use, name: str) -> list[str]:
-    """Titles of chats whose settings name a profile; `*` stands for the settings of all."""
+    """Chats and characters whose settings name a profile; `*` stands for the settings of all."""
     users = await use.store.naming(OWNER, name)
-    refs = await use.store.refs([user for user in users if user is not None])
-    return [*(["*"] if None in users else []), *(ref.name for ref in refs)]
+    refs = await use.store.refs([user for user in users if isinstance(user, int)])
+    characters = [user for user in users if isinstance(user, str)]
+    return [*(["*"] if None in users else []), *characters, *(ref.name for ref in refs)]
 
 
 async def _told(house: Context, found: Profile, version: int) -> shapes.Profile:

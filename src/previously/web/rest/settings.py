@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from previously.model import EXTRACTIVE, ChatRef
 from previously.prompts import KINDS, Instruction, texts
-from previously.service import OWNER, Service
-from previously.service.chats import TEMPLATES
+from previously.service import NAME_CHARS_MAX, OWNER, Service
+from previously.service.chats import TEMPLATES, check_character
 from previously.settings import Field, Settings, layered, schema
+from previously.store import Scope
 from previously.web.rest import shapes
 from previously.web.rest.context import Seen, TheChat, Use, tag
 from previously.web.rest.wording import GROUPS, OTHER, field_words
@@ -19,19 +21,44 @@ from previously.web.rest.wording import GROUPS, OTHER, field_words
 router = APIRouter(tags=["settings"])
 
 
+Character = Annotated[
+    str | None,
+    Query(min_length=1, max_length=NAME_CHARS_MAX, description="Of this character's chats only."),
+]
+
+
 @router.get("/settings")
-async def shown(use: Use, response: Response) -> shapes.SettingsForm:
-    """What holds for every chat that has nothing of its own."""
-    return await form(use, None, response)
+async def shown(use: Use, response: Response, character: Character = None) -> shapes.SettingsForm:
+    """What holds for every chat that has nothing of its own, or for a character's chats."""
+    return await form(use, _line(character), response)
 
 
 @router.patch("/settings")
 async def changed(
-    use: Use, asked: shapes.SettingsChange, seen: Seen, response: Response
+    use: Use,
+    asked: shapes.SettingsChange,
+    seen: Seen,
+    response: Response,
+    character: Character = None,
 ) -> shapes.SettingsForm:
-    """New values for all chats; null takes one back. They hold from the next decision on."""
-    await use.change_settings(None, asked.root, seen)
-    return await form(use, None, response)
+    """New values for all chats, or a character's; null takes one back. They hold at once."""
+    await use.change_settings(_line(character), asked.root, seen)
+    return await form(use, _line(character), response)
+
+
+def _line(character: str | None) -> str | None:
+    if character is not None:
+        check_character(character)
+    return character
+
+
+@router.get("/characters")
+async def characters(use: Use) -> shapes.CharacterList:
+    """Every character that a chat or a setting names."""
+    found = await use.store.characters(OWNER)
+    return shapes.CharacterList(
+        items=[shapes.Character(name=name, chats=chats) for name, chats in found.items()]
+    )
 
 
 @router.get("/chats/{chat}/settings", tags=["chats"])
@@ -84,20 +111,25 @@ async def tried(use: Use, ref: TheChat, asked: shapes.Trying) -> shapes.Tried:
     )
 
 
-async def form(use: Service, ref: ChatRef | None, response: Response) -> shapes.SettingsForm:
+async def form(
+    use: Service, whose: ChatRef | str | None, response: Response
+) -> shapes.SettingsForm:
     """All fields of one scope."""
-    layers = await use.store.setting_layers(OWNER, None if ref is None else ref.id)
-    own = layers["global" if ref is None else "chat"]
-    below = [layers["environment"].values]
-    if ref is not None:
-        below.append(layers["global"].values)
-    inherited = asdict(layered(*below)[0])
-    values = asdict(layered(*below, own.values)[0])
+    key = whose.id if isinstance(whose, ChatRef) else whose
+    layers = await use.store.setting_layers(OWNER, key)
+    scope, own = layers.popitem()  # the topmost is the one that is asked for
+    inherited = asdict(layered(*(layer.values for layer in layers.values()))[0])
+    values = asdict(layered(*(layer.values for layer in layers.values()), own.values)[0])
+    if isinstance(whose, ChatRef):
+        character = (await use.store.chat_card(whose)).character
+    else:
+        character = whose
     tag(response, own.revision)
     profiles = [str(one["name"]) for one, _ in await use.store.profiles(OWNER)]
     choices = {"summary_profile": ["", EXTRACTIVE, *profiles]}
     return shapes.SettingsForm(
-        scope="global" if ref is None else "chat",
+        scope=scope,  # pyright: ignore[reportArgumentType] - a scope's name
+        character=character,
         revision=own.revision,
         groups=[shapes.Group(id=g, title=shapes.Words(**w)) for g, w in GROUPS.items()],
         fields=[
@@ -106,17 +138,16 @@ async def form(use: Service, ref: ChatRef | None, response: Response) -> shapes.
                 values,
                 inherited,
                 own.values.get(spec.name),
-                _origin(spec.name, below),
+                _origin(spec.name, layers),
             )
             for spec in schema()
         ],
     )
 
 
-def _origin(name: str, below: list[Any]) -> Any:
+def _origin(name: str, below: Mapping[str, Scope]) -> Any:
     """Which layer a value would come from if nothing were set here."""
-    names = ("environment", "global")
-    having = [names[i] for i, layer in enumerate(below) if name in layer]
+    having = [place for place, layer in below.items() if name in layer.values]
     return having[-1] if having else "default"
 
 

@@ -69,6 +69,7 @@ class Chat(Told):
     recording: bool = Field(description="Off: proxied turns pass through and leave no mark.")
     recalculating: bool
     branch_of: Id | None
+    character: str | None = Field(description="Whose settings hold where it has none of its own.")
     revision: int = Field(description="Grows with every change; the id of live events.")
     created_at_ms: int
     active_at_ms: int = Field(description="When its newest message was recorded.")
@@ -96,6 +97,7 @@ class ChatPage(Told):
 class NewChat(Asked):
     name: Name
     preset: str | None = Field(default=None, max_length=80, examples=["volumes"])
+    character: Name | None = None
     settings: dict[str, JsonValue] | None = None
     continue_from: Id | None = Field(
         default=None,
@@ -109,6 +111,9 @@ class ChatChange(Asked):
     title: Name | None = None
     preset: str | None = Field(default=None, max_length=80)
     recording: bool | None = None
+    character: str | None = Field(
+        default=None, max_length=NAME_CHARS_MAX, description="Empty: nobody's."
+    )
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"title": "At the harbour"}]})
 
@@ -116,6 +121,15 @@ class ChatChange(Asked):
 class Branch(Asked):
     name: Name
     at: Id | None = Field(default=None, description="The last message to copy; none: all.")
+
+
+class Character(Told):
+    name: str
+    chats: int
+
+
+class CharacterList(Told):
+    items: list[Character]
 
 
 class Carried(Told):
@@ -506,7 +520,7 @@ class SettingField(Told):
     value: SettingValue = Field(description="What holds now.")
     own: SettingValue = Field(description="What is set here; none: nothing.")
     inherited: SettingValue = Field(description="What would hold without it.")
-    inherited_from: Literal["default", "environment", "global"]
+    inherited_from: Literal["default", "environment", "global", "character"]
     default: SettingValue
     minimum: float | None = None
     maximum: float | None = None
@@ -515,7 +529,8 @@ class SettingField(Told):
 
 
 class SettingsForm(Told):
-    scope: Literal["global", "chat"]
+    scope: Literal["global", "character", "chat"]
+    character: str | None = Field(description="Whose these are, or whose the chat is.")
     revision: int
     groups: list[Group]
     fields: list[SettingField]

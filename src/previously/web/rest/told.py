@@ -31,6 +31,7 @@ def chat_fields(card: ChatCard) -> dict[str, Any]:
         "messages": card.messages,
         "summaries_written": card.summaries_written,
         "recording": card.recording,
+        "character": card.character,
         "recalculating": card.recalculating,
         "branch_of": None if card.branch_of is None else ids.chat_id(card.branch_of),
         "revision": found.revision,
