@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 
 from previously.lanes import carried, related
@@ -60,8 +60,7 @@ def assemble(
     if len(shown) < len(snapshot.shown):
         before = tuple(_render(snapshot.lane, shown))
     steady = total_tokens(before) + _size(tail)
-    known = {x.id for x in shown if isinstance(x, Message)}
-    chosen = _called_up(recall, _fragments_room(room, steady), known)
+    chosen = _called_up(recall, _fragments_room(room, steady), shown)
     return _prompt(snapshot, budget_tokens, head_tokens, before, (tail, shown, split, chosen))
 
 
@@ -119,7 +118,7 @@ def assemble_answer(
     short = sum(map(total_tokens, _newest(every, int(room * TAIL_SHARE_MIN))))
     noted = min(_shown_size(snapshot.lane, others), int(room * COVERS_SHARE_MIN))
     fragments = room - short - noted
-    chosen = _called_up(recall, fragments, {x.id for x in standing if isinstance(x, Message)})
+    chosen = _called_up(recall, fragments, standing)
     quoted = {r.message.id for r in chosen}
     others = [x for x in others if not (isinstance(x, Message) and x.id in quoted)]
     left = room - short - (related.show(chosen).tokens if chosen else 0)
@@ -170,8 +169,15 @@ def _fragments_room(room: int, steady: int) -> int:
     return min(room - steady, int(room * FRAGMENTS_SHARE), little)
 
 
-def _called_up(recall: Recall | None, room: int, known: Collection[int]) -> tuple[Recalled, ...]:
-    return related.choose(recall.found, room, known) if recall else ()
+def _called_up(
+    recall: Recall | None, room: int, shown: Sequence[Message | Summary]
+) -> tuple[Recalled, ...]:
+    """The best of it that fits and that nothing shown says word for word."""
+    if not recall or not recall.found:
+        return ()
+    raw = {x.id for x in shown if isinstance(x, Message)}
+    said = related.quoted(recall.found, [x for x in shown if isinstance(x, Summary)])
+    return related.choose(recall.found, room, raw | said)
 
 
 Parts = tuple[

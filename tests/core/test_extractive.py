@@ -79,6 +79,28 @@ def test_an_empty_question_does_not_fill_room_that_is_left():
     assert "?" not in made
 
 
+@pytest.mark.parametrize("tool", ["tool", "工具"])
+def test_what_a_tool_was_asked_for_is_kept_beside_its_answer(tool: str):
+    rows = " ".join(f"Berth {n} holds the Heron since {n} May." for n in range(1, 9))
+    lines = [
+        ("user", "Good evening. Which berth is free on Friday?"),
+        ("assistant", "called berths with day = Friday"),
+        (tool, rows),
+        ("assistant", "Berth 4 is free until 7 May."),
+    ]
+    kept = extract(lines, 40)
+    assert kept.startswith("user: Which berth is free on Friday?")
+    assert "Berth" in kept.splitlines()[-1]
+    assert "Which berth" not in extract([*lines[:2], lines[3]], 25)
+
+
+def test_what_was_asked_for_leaves_half_of_the_room_to_the_answer():
+    wordy = "Which of the many berths that we have looked at since Monday is free on Friday?"
+    kept = extract([("user", wordy), ("tool", "Berth 4 is free until 7 May. Ask Mara.")], 20)
+    assert "Which" not in kept
+    assert "Berth 4" in kept
+
+
 def test_a_question_is_better_than_nothing():
     assert extract([("A", "Well? And then? And why? Who came?")], 8) == "A: Well?"
 

@@ -94,12 +94,38 @@ def test_what_the_prompt_holds_anyway_is_not_quoted_again():
     assert floors(related.choose(found, 1_000, {found[0].message.id})) == [4]
 
 
+EXTRACT = '{"model": "extractive"}'
+
+
+def test_what_an_extract_quotes_as_a_whole_is_not_quoted_again():
+    said = hit(4, 3.0, "The brass key hangs\n behind the stove.", 12)
+    longer = hit(5, 2.0, "Mara counts the crates. There are seven of them.", 12)
+    short = hit(6, 1.0, "Yes.", 4)
+    found = [said, longer, short]
+    text = "user: The brass key hangs behind the stove. Yes.\nassistant: There are seven of them."
+    sources = [r.message for r in found]
+    extract = mini(1, sources, text, provenance=EXTRACT)
+    assert related.quoted(found, [extract]) == {said.message.id}
+    assert related.quoted(found, [mini(1, sources, text)]) == set()  # in a model's own words
+    elsewhere = mini(1, talk(2, first=20), text, provenance=EXTRACT)
+    assert related.quoted(found, [elsewhere]) == set()
+    state = folded([extract], TAIL)
+    prompt = assemble(state, before_tail(state), 4_000, recall=Recall(tuple(found)))
+    assert floors(prompt.trace.recalled) == [5, 6]
+
+
 def test_a_size_that_was_estimated_too_low_does_not_burst_the_room():
     found = [hit(n, 9.0 - n, body="word " * 50, tokens=1) for n in range(1, 6)]
     for room in (60, 120, 200, 290):
         chosen = related.choose(found, room)
         assert not chosen or related.show(chosen).tokens <= room
     assert len(related.choose(found, 290)) == 4
+
+
+def test_a_fragment_quotes_what_was_said_and_not_what_was_thought():
+    body = "<think>他不能知道。</think>钥匙在灶台后面。"
+    block = related.show([Recalled(message(5, "assistant", body), 17, 1.0, "words: x")])
+    assert block.wire["content"].endswith("#17 助手: 钥匙在灶台后面。")
 
 
 @pytest.mark.parametrize(

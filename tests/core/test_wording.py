@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from dataclasses import fields, replace
 
@@ -19,6 +20,7 @@ from previously.lanes.wording import (
 from previously.model import Line, Part, Task, Uncovered
 from previously.prompts import KINDS, Instruction, Texts, texts
 from previously.text import answer
+from previously.text.answer import losses
 from previously.text.lines import line_tokens, lines_of, lines_of_text, resolved
 from previously.text.template import unknown
 from tests.core.makers import CHAT, message
@@ -145,6 +147,48 @@ def test_lines_carry_speakers_and_names_stand_for_macros():
     unnamed = lines_of((message(2, "user", "{{char}} and {{user}}"),))
     assert unnamed[0].text == "{{char}} and {{user}}"
     assert resolved("{{char}} x", {"user": "Jonas"}) == "{{char}} x"
+
+
+def test_who_has_no_name_is_called_by_a_word_of_the_language():
+    call = json.dumps([{"id": "a", "function": {"name": "tides", "arguments": '{"day": 3}'}}])
+    turn = (
+        message(2, "user", "几点涨潮？"),
+        message(3, "assistant", "", tool_calls=call),
+        message(4, "tool", "六点", tool_call_id="a", name="tides"),
+        message(5, "assistant", "六点。", name="守夜人"),
+    )
+    told = [(line.speaker, line.text) for line in lines_of(turn, "zh")]
+    assert told == [
+        ("用户", "几点涨潮？"),
+        ("助手", "调用了 tides：day = 3"),
+        ("工具", "六点"),
+        ("守夜人", "六点。"),
+    ]
+    assert [line.speaker for line in lines_of(turn, "en")] == [
+        "user",
+        "assistant",
+        "tool",
+        "守夜人",
+    ]
+    assert lines_of(turn, "en")[1].text == "called tides with day = 3"
+    assert losses([("用户", "好"), ("林月", "好")], "没有") == ("lost names: 林月",)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("<think>He must not know.</think>\nThe sea is calm.", "The sea is calm."),
+        ("He must not know.</thinking> The sea is calm.", "The sea is calm."),
+        ("The sea is calm.<think>and now", "The sea is calm."),
+        ("<think>nothing else</think>", "<think>nothing else</think>"),
+        ("a < b", "a < b"),
+    ],
+)
+def test_what_a_model_said_to_itself_is_no_material(body: str, told: str):
+    (line,) = lines_of((message(3, "assistant", body),))
+    assert line.text == told
+    (asked,) = lines_of((message(2, "user", body),))
+    assert asked.text == body
 
 
 def test_a_line_that_goes_on_says_so_and_a_name_stays_on_one_line():

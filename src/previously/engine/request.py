@@ -44,7 +44,9 @@ class TaskRequest:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._lane = LANES[task.lane]
-        self.lines = lines_of(task.sources) if task.sources else lines_of_notes(task.children)
+        self.lines = (
+            lines_of(task.sources, task.language) if task.sources else lines_of_notes(task.children)
+        )
         self.decides = self._lane.decides(task)
         self.tokens_max = task.tokens_max
         self.language = task.language

@@ -6,13 +6,15 @@ with every turn: whatever came after it would have to be paid for anew.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
-from previously.model import Block, Item, Message, Recalled
+from previously.model import Block, Item, Message, Recalled, Summary
 from previously.prompts import texts
 from previously.text.language import language_of
+from previously.text.spoken import body_of, speaker_of
 
 NEIGHBOUR_TOKENS_MAX = 120  # a longer one costs more than what it may explain
 REACH = 2  # messages on either side of a hit that it may lend something to
@@ -22,6 +24,7 @@ ANSWER_SHARE = 0.9  # right after a question: what was asked for is said there
 NEAR_SHARE = 0.3  # two away
 LINE_TOKENS = 4  # floor and end of a line, beyond what the message itself counts
 LABEL_TOKENS = 48
+QUOTED_CHARS_MIN = 8  # a shorter one may stand in an extract by chance
 QUESTION_MARKS = "?？"
 CLOSING_MARKS = " \n\"'”’」』）)*~"
 BESIDE = "beside"
@@ -75,6 +78,27 @@ def _asks(message: Message) -> bool:
     return message.body.rstrip(CLOSING_MARKS)[-1:] in tuple(QUESTION_MARKS)
 
 
+def quoted(found: Sequence[Recalled], shown: Sequence[Summary]) -> set[int]:
+    """The messages that an extract quotes as a whole: they need not be said twice."""
+    starts = [cover.first_pos for cover in shown]
+    said: set[int] = set()
+    for one in found:
+        at = bisect_right(starts, one.message.pos) - 1
+        if at >= 0 and one.message.pos <= shown[at].last_pos and _quotes(shown[at], one.message):
+            said.add(one.message.id)
+    return said
+
+
+def _quotes(cover: Summary, message: Message) -> bool:
+    told = _flat(body_of(message))
+    return len(told) >= QUOTED_CHARS_MIN and told in _flat(cover.text) and cover.is_extract
+
+
+def _flat(text: str) -> str:
+    """A text on one line, as an extract writes it."""
+    return " ".join(text.split())
+
+
 def choose(
     found: Sequence[Recalled], room_tokens: int, known: Collection[int] = ()
 ) -> tuple[Recalled, ...]:
@@ -93,9 +117,9 @@ def choose(
 
 def show(chosen: Sequence[Recalled]) -> Block:
     """One system message, a line for each, with floor and speaker."""
-    wording = texts(language_of("\n".join(r.message.body for r in chosen)))
-    lines = [f"#{r.floor} {r.message.speaker}: {r.message.body}" for r in chosen]
-    content = "\n".join([wording.recalled_label, *lines])
+    language = language_of("\n".join(r.message.body for r in chosen))
+    lines = [f"#{r.floor} {speaker_of(r.message, language)}: {body_of(r.message)}" for r in chosen]
+    content = "\n".join([texts(language).recalled_label, *lines])
     return Block(
         place="fragment",
         wire={"role": "system", "content": content},

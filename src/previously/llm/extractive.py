@@ -15,6 +15,7 @@ from typing import NamedTuple
 from previously.measure import count_tokens, cut_to_tokens
 from previously.model import EXTRACTIVE, Ask, Reply
 from previously.text.sentences import sentences
+from previously.text.spoken import TOOLS
 
 # Weights, in the worth of one name. What a reader would miss most is what somebody promised or
 # ruled; a question is worth its answer, which stands elsewhere.
@@ -28,6 +29,7 @@ _SIGNALS_MAX = 3  # of one kind per sentence: a list of names must not crowd out
 
 _SENTENCE_COLUMNS_MAX = 200  # a longer one is taken clause by clause; a wide character has two
 _SHORT_TOKENS = 12  # a piece gains nothing by being shorter: scraps tell no story
+_ASKED_SHARE = 2  # a half of the room
 _MENDING_TOKENS = 2  # that closing what a piece leaves open may take
 
 _WORD_CHARS_MIN = 4  # shorter words are mostly grammar
@@ -80,7 +82,7 @@ def extract(lines: Sequence[tuple[str, str]], tokens_max: int) -> str:
     room = min(tokens_max, count_tokens(material))
     body = _written(pieces)
     if count_tokens(body) > room:
-        body = _written(_chosen(pieces, room) or pieces[:1])
+        body = _written(_chosen(pieces, room, _asked(lines, pieces)) or pieces[:1])
     # What was chosen by its parts fits as a whole, but for a limit that nothing fits.
     return cut_to_tokens(body, room)
 
@@ -143,12 +145,30 @@ def _columns(text: str) -> int:
     return len(text) + sum(char >= _WIDE_FIRST for char in text)
 
 
-def _chosen(pieces: list[_Piece], room: int) -> list[_Piece]:
-    """The pieces that fit by their own counts, best first; of worthless ones at most one."""
+def _asked(lines: Sequence[tuple[str, str]], pieces: list[_Piece]) -> _Piece | None:
+    """What was wanted, where a tool was used: its answer means nothing without that."""
+    if not any(speaker in TOOLS for speaker, _ in lines):
+        return None
+    first = [piece for piece in pieces if piece.line == pieces[0].line]
+    return next((piece for piece in first if _asks(piece.text)), first[0])
+
+
+def _asks(text: str) -> bool:
+    return "?" in text[-3:] or "？" in text[-3:]
+
+
+def _chosen(pieces: list[_Piece], room: int, asked: _Piece | None = None) -> list[_Piece]:
+    """The pieces that fit by their own counts, best first; of worthless ones at most one.
+
+    What was `asked` goes first, as far as it leaves half of the room to its answer.
+    """
     tokens = [count_tokens(piece.text) for piece in pieces]
     worth = _worth(pieces)
     size = [max(_SHORT_TOKENS, count) for count in tokens]
     ranked = sorted(pieces, key=lambda piece: -worth[piece.place] / sqrt(size[piece.place]))
+    if asked is not None and tokens[asked.place] * _ASKED_SHARE <= room:
+        worth[asked.place] = max(worth)
+        ranked = [asked, *(piece for piece in ranked if piece is not asked)]
     chosen: list[_Piece] = []
     headed: set[int] = set()
     for piece in ranked:
@@ -185,7 +205,7 @@ def _signals(piece: _Piece, names: set[str], terms: list[str]) -> float:
         worth += _COMMITMENT
     if piece.opens:
         worth += _OPENING
-    if "?" in text[-3:] or "？" in text[-3:]:
+    if _asks(text):
         worth += _QUESTION
     return worth
 

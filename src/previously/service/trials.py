@@ -87,5 +87,5 @@ def _newest(snapshot: Snapshot, kind: str) -> Task | None:
 
 
 def _whole(task: Task) -> Part:
-    lines = lines_of(task.sources) if task.sources else lines_of_notes(task.children)
+    lines = lines_of(task.sources, task.language) if task.sources else lines_of_notes(task.children)
     return Part(task.tokens_max, lines=lines)

@@ -15,8 +15,9 @@ from typing import Any
 
 from previously.errors import DraftRejected
 from previously.measure import count_tokens, cut_to_tokens
-from previously.model import EXTRACTIVE, ROLES, Accepted, Part, Reply
+from previously.model import EXTRACTIVE, Accepted, Part, Reply
 from previously.text.sentences import sentences
+from previously.text.spoken import NOBODY, without_reasoning
 
 LONG_SHARE = 1.5  # of the target: longer answers are to be shortened
 LONG_TOKENS_MIN = 64  # below this nothing is called long
@@ -37,10 +38,6 @@ Material = Sequence[tuple[str, str]]
 
 # --- what models put around a summary
 
-_TAGS = "think|thinking|thought|thoughts|reasoning|reflection|analysis|scratchpad"
-_REASONING = re.compile(rf"<({_TAGS})\b[^>]*>.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
-_UNCLOSED = re.compile(rf"<({_TAGS})\b[^>]*>.*\Z", re.DOTALL | re.IGNORECASE)
-_UNOPENED = re.compile(rf"\A.*</({_TAGS})\s*>", re.DOTALL | re.IGNORECASE)
 _THOUGHT = re.compile(
     r"\A\W*(?:thoughts?|thinking|reasoning|analysis|思考(?:过程)?|分析|推理)\W*[:：].*?\n\s*"
     r"(?=\W*(?:final answer|answer|summary|note|final|摘要|总结|小结|概要|记录|回答|答案)\W*[:：])",
@@ -70,7 +67,7 @@ _OPENER = re.compile(
 
 def cleaned(text: str) -> str:
     """The answer without reasoning, code fences, quotes and labels around it."""
-    text = _UNOPENED.sub("", _UNCLOSED.sub("", _REASONING.sub("", text)))
+    text = without_reasoning(text)
     before = None
     while text != before:
         before = text
@@ -281,7 +278,7 @@ def losses(material: Material, text: str) -> tuple[str, ...]:
     kept = set(_NUMBER.findall(text))
     numbers = (n for n in _NUMBER.findall(said) if len(n) > 1 and n not in kept)
     seen = Counter(_NAME.findall(said))
-    speakers = (speaker for speaker, _ in material if speaker and speaker not in ROLES)
+    speakers = (speaker for speaker, _ in material if speaker and speaker not in NOBODY)
     often = (name for name, times in seen.items() if times >= NAME_SEEN_MIN)
     names = (name for name in (*speakers, *often) if name not in text)
     return (*_flag("lost numbers", numbers), *_flag("lost names", names))

@@ -20,6 +20,8 @@ KANA_SHARE_MAX = 0.1
 
 def language_of(text: str) -> Language:
     """Chinese if enough of the letters are Han; everything else, and nothing, is English."""
+    if text.isascii():
+        return "en"
     letters = len(_LETTER.findall(text))
     if not letters:
         return "en"

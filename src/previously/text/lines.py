@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from previously.measure import count_tokens
 from previously.model import POS_GAP, Line, Message, Summary
+from previously.text.spoken import speaker_of, spoken_text
 from previously.text.turns import groups
-from previously.text.wire import told_calls
 
 SPEAKER_CHARS_MAX = 80
 CONTINUED = "…"
@@ -34,24 +34,16 @@ def transcript(lines: Iterable[Line]) -> str:
     return "\n".join(written(x.speaker, x.text, continued=x.continued) for x in lines)
 
 
-def spoken_text(message: Message) -> str:
-    """What was said, with tool calls told in words."""
-    if message.tool_calls is None:
-        return message.body
-    return f"{message.body}\n{told_calls(message.tool_calls)}".strip()
-
-
-def lines_of(messages: Sequence[Message]) -> tuple[Line, ...]:
+def lines_of(messages: Sequence[Message], language: str = "en") -> tuple[Line, ...]:
     """Messages as lines; the results of a tool call are joined to it, names stand for macros."""
     names = names_of(messages)
     lines: list[Line] = []
     for group in groups(messages):
         for index, message in enumerate(group):
-            text = resolved(spoken_text(message), names)
-            size = line_tokens(message.speaker, text)
-            lines.append(
-                Line(message.id, message.pos, message.speaker, text, size, joined=index > 0)
-            )
+            text = resolved(spoken_text(message, language), names)
+            speaker = speaker_of(message, language)
+            size = line_tokens(speaker, text)
+            lines.append(Line(message.id, message.pos, speaker, text, size, joined=index > 0))
     return tuple(lines)
 
 

@@ -179,13 +179,14 @@ def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": str(call.get("id") or ""), "type": kind, kind: held}
 
 
-def told_calls(tool_calls: str) -> str:
+def told_calls(tool_calls: str, language: str = "en") -> str:
     """Tool calls as a reader would tell them: a name, and what it was given."""
-    return "\n".join(_told(as_object(call.get("function"))) for call in json.loads(tool_calls))
+    calls = (as_object(call.get("function")) for call in json.loads(tool_calls))
+    return "\n".join(_told(call, language) for call in calls)
 
 
-def _told(function: Mapping[str, Any]) -> str:
-    name = function.get("name") or "a tool"
+def _told(function: Mapping[str, Any], language: str) -> str:
+    name = function.get("name") or ("a tool" if language == "en" else "一个工具")
     given = function.get("arguments")
     try:
         values = json.loads(given) if isinstance(given, str) else given
@@ -194,6 +195,8 @@ def _told(function: Mapping[str, Any]) -> str:
     if isinstance(values, dict):
         pairs = cast("dict[str, Any]", values).items()
         values = ", ".join(f"{k} = {_plain(v)}" for k, v in pairs)
+    if language == "zh":
+        return f"调用了 {name}：{values}" if values else f"调用了 {name}"
     return f"called {name} with {values}" if values else f"called {name}"
 
 
