@@ -169,9 +169,7 @@ def _fragments_room(room: int, steady: int) -> int:
     return min(room - steady, int(room * FRAGMENTS_SHARE), little)
 
 
-def _called_up(
-    recall: Recall | None, room: int, shown: Sequence[Message | Summary]
-) -> tuple[Recalled, ...]:
+def _called_up(recall: Recall | None, room: int, shown: Sequence[Shown]) -> tuple[Recalled, ...]:
     """The best of it that fits and that nothing shown says word for word."""
     if not recall or not recall.found:
         return ()

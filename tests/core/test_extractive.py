@@ -188,6 +188,13 @@ def test_half_of_a_pair_is_not_left_standing(text: str, kept: str):
     assert extract([("", text)], 14) == kept
 
 
+def test_speech_that_opens_anew_in_every_paragraph_is_closed_in_each():
+    text = (
+        '"I swore an oath to Tom.\n\n"I promised the key." It went on and on for hours and hours.'
+    )
+    assert extract([("", text)], 20) == '"I swore an oath to Tom." "I promised the key."'
+
+
 @given(materials, st.integers(20, 200))
 def test_quotations_are_closed(lines: list[tuple[str, str]], tokens_max: int):
     made = extract(lines, tokens_max)

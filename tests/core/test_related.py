@@ -126,6 +126,10 @@ def test_a_fragment_quotes_what_was_said_and_not_what_was_thought():
     body = "<think>他不能知道。</think>钥匙在灶台后面。"
     block = related.show([Recalled(message(5, "assistant", body), 17, 1.0, "words: x")])
     assert block.wire["content"].endswith("#17 助手: 钥匙在灶台后面。")
+    call = '[{"id": "a", "function": {"name": "tides", "arguments": "{\\"day\\": 3}"}}]'
+    called = message(5, "assistant", "One moment.", tool_calls=call)
+    content = related.show([Recalled(called, 17, 1.0, "words: x")]).wire["content"]
+    assert content.endswith("#17 assistant: One moment.\ncalled tides with day = 3")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from previously.measure import MESSAGE_OVERHEAD_TOKENS, count_tokens
 from previously.model import Block, Item, Message, Recalled, Summary
 from previously.prompts import texts
 from previously.text.language import language_of
-from previously.text.spoken import body_of, speaker_of
+from previously.text.spoken import body_of, speaker_of, spoken_text
 
 NEIGHBOUR_TOKENS_MAX = 120  # a longer one costs more than what it may explain
 REACH = 2  # messages on either side of a hit that it may lend something to
@@ -118,7 +118,10 @@ def choose(
 def show(chosen: Sequence[Recalled]) -> Block:
     """One system message, a line for each, with floor and speaker."""
     language = language_of("\n".join(r.message.body for r in chosen))
-    lines = [f"#{r.floor} {speaker_of(r.message, language)}: {body_of(r.message)}" for r in chosen]
+    lines = [
+        f"#{r.floor} {speaker_of(r.message, language)}: {spoken_text(r.message, language)}"
+        for r in chosen
+    ]
     content = "\n".join([texts(language).recalled_label, *lines])
     return Block(
         place="fragment",

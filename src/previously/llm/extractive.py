@@ -67,6 +67,7 @@ class _Piece(NamedTuple):
     opens: bool  # it is the first that this speaker says
     goes_on: bool  # the sentence does not end with it
     inside: str  # the quotation mark that was open where it begins
+    row: int  # of its line's own lines: speech that goes on in the next opens anew there
 
 
 def extract(lines: Sequence[tuple[str, str]], tokens_max: int) -> str:
@@ -103,25 +104,27 @@ def _pieces(lines: Sequence[tuple[str, str]]) -> list[_Piece]:
     said: set[str] = set()
     heard: set[str] = set()
     for line, (speaker, text) in enumerate(lines):
-        for sentence, goes_on, inside in _short_sentences(text):
+        for sentence, goes_on, inside, row in _short_sentences(text):
             gist = _NOT_WORD.sub("", sentence).casefold() or sentence
             if gist not in said:
                 said.add(gist)
                 opens = speaker not in heard
-                pieces.append(_Piece(len(pieces), line, speaker, sentence, opens, goes_on, inside))
+                pieces.append(
+                    _Piece(len(pieces), line, speaker, sentence, opens, goes_on, inside, row)
+                )
                 heard.add(speaker)
     return pieces
 
 
-def _short_sentences(text: str) -> Iterator[tuple[str, bool, str]]:
-    """Sentences, or clauses of long ones; whether the sentence goes on behind each, and which
-    quotation is open where it begins. A new line opens none."""
-    for line in text.splitlines():
+def _short_sentences(text: str) -> Iterator[tuple[str, bool, str, int]]:
+    """Sentences, or clauses of long ones; whether the sentence goes on behind each, which quotation
+    is open where it begins, and in which of the lines it stands. A new line opens none."""
+    for row, line in enumerate(text.splitlines()):
         inside = ""
         for sentence in sentences(line):
             clauses = _clauses(sentence)
             for clause in clauses:
-                yield clause, clause is not clauses[-1], inside
+                yield clause, clause is not clauses[-1], inside, row
                 inside = _open_quote(inside, clause)
 
 
@@ -230,11 +233,16 @@ def _mended(run: Sequence[_Piece]) -> list[str]:
     """What was said in one go, each as a whole: a reader sees no half of a pair."""
     stretches: list[list[_Piece]] = []
     for piece in run:
-        if stretches and stretches[-1][-1].place == piece.place - 1:
+        last = stretches[-1][-1] if stretches else None
+        if last and last.place == piece.place - 1 and _one_row(last, piece):
             stretches[-1].append(piece)
         else:
             stretches.append([piece])
     return [_whole(_joined([p.text for p in s]), s[0], s[-1]) for s in stretches]
+
+
+def _one_row(one: _Piece, other: _Piece) -> bool:
+    return one.line == other.line and one.row == other.row
 
 
 def _whole(text: str, first: _Piece, last: _Piece) -> str:
