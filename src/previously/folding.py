@@ -73,6 +73,11 @@ def wanted(snapshot: Snapshot, room_tokens: int, now_ms: int) -> str | None:
     return TOO_LARGE if _was_cut_too_short(snapshot) else _growth(snapshot, room_tokens, now_ms)
 
 
+def only_onward(reason: str) -> bool:
+    """Whether a fold that moves for this can only leave more behind: the tail has grown."""
+    return reason in (HIGH_MARK, TOO_LARGE, COLD)
+
+
 def _was_cut_too_short(snapshot: Snapshot) -> bool:
     """Whether there is a summary by now of something before the part that is loaded."""
     return snapshot.tail_cut and snapshot.fold.tail_pos <= snapshot.covered_to

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from previously import Chat, Memory
+from previously import Chat, Memory, folding
 from previously.errors import BadInput, ChatNotFound, ModelUnavailable, ReadOnly
-from previously.model import Ask, Prompt, Reply
+from previously.model import Ask, FoldKey, Prompt, Reply
 from previously.testing import ScriptedLlm
 from tests.flows.conftest import Opener
 
@@ -407,3 +407,29 @@ async def test_settle_gives_up_when_it_is_told_to(open_memory: Opener):
         assert not (await chat.settle(timeout_s=0.2)).done
         llm.release()
         assert (await chat.settle()).done
+
+
+async def test_a_fold_that_moves_on_need_not_look_back(open_memory: Opener):
+    """What is loaded from the fold on gives the same next fold as all that can be loaded."""
+    key, moved = FoldKey("", 4_000), 0
+    async with open_memory() as memory:
+        chat = await memory.chat("onward")
+        store = memory._house.store
+        changes = {"visible_floors": 6, "fold_every": 4, "budget_tokens": key.budget_tokens}
+        await store.change_settings(chat._ref, changes)
+        for n in range(40):
+            await chat.append("user", f"Question {n}. " * (n % 7 + 1))
+            await chat.append("assistant", f"Answer {n}. " * (n % 11 + 1))
+            await chat.settle()
+            narrow = await store.load(chat._ref, key, wide=False)
+            reason = folding.wanted(narrow, 3_000, 0)
+            if reason is not None and folding.only_onward(reason):
+                whole = await store.load(chat._ref, key, wide=True)
+                part = await store.load(chat._ref, key, wide=True, onward=True)
+                assert len(part.tail) < len(whole.tail) or narrow.fold.version == 1
+                assert folding.move(part, 3_000, reason) == replace(
+                    folding.move(whole, 3_000, reason), backlog=part.backlog
+                )
+                moved += 1
+            await chat.prompt(key.budget_tokens)
+    assert moved > 5

@@ -163,8 +163,11 @@ class Prompting(Desk):
         if reason is None:
             return _with(snapshot, told.pending)
         keeps = not told.preview and not self.store.read_only
+        onward = folding.only_onward(reason)
         for tries_left in reversed(range(FOLD_TRIES)):
-            wide, _ = await self._look(snapshot.ref, told.budget, told.audience, wide=True)
+            wide, _ = await self._look(
+                snapshot.ref, told.budget, told.audience, wide=True, onward=onward
+            )
             moved = folding.move(_with(wide, told.pending), room, reason)
             saved = not keeps or await self.store.save_fold(moved.ref, moved.fold, moved.rev)
             if saved or not tries_left:
@@ -207,23 +210,29 @@ class Prompting(Desk):
         return blocks
 
     async def _look(
-        self, ref: ChatRef, budget_tokens: int | None, audience: Collection[str] = (), *, wide: bool
+        self,
+        ref: ChatRef,
+        budget_tokens: int | None,
+        audience: Collection[str] = (),
+        *,
+        wide: bool,
+        onward: bool = False,
     ) -> tuple[Snapshot, int]:
         guess = self._budgets.get(ref.id) or Settings().budget_tokens
         budget = _within(budget_tokens, guess)
         key = FoldKey(json.dumps(sorted(audience)) if audience else "", budget)
-        snapshot = await self._load(ref, key, wide=wide)
+        snapshot = await self._load(ref, key, wide=wide, onward=onward)
         own = snapshot.settings.budget_tokens
         if own != guess and _may_differ(budget_tokens):
             self._budgets[ref.id] = own  # guessed wrong: the settings have another budget
-            return await self._look(ref, budget_tokens, audience, wide=wide)
+            return await self._look(ref, budget_tokens, audience, wide=wide, onward=onward)
         return (folding.seen_by(snapshot, audience) if audience else snapshot), budget
 
-    async def _load(self, ref: ChatRef, key: FoldKey, *, wide: bool) -> Snapshot:
+    async def _load(self, ref: ChatRef, key: FoldKey, *, wide: bool, onward: bool) -> Snapshot:
         """A snapshot with as many covers as its budget has room for: mostly one look."""
         most = COVERS_LOADED_MAX
         while True:
-            snapshot = await self.store.load(ref, key, wide=wide, covers_max=most)
+            snapshot = await self.store.load(ref, key, wide=wide, onward=onward, covers_max=most)
             loaded = snapshot.backlog.covers if snapshot.backlog else ()
             if len(loaded) < most or total_tokens(loaded) > key.budget_tokens * COVERS_SHARE:
                 return snapshot

@@ -352,6 +352,7 @@ class Store(Protocol):
         fold_key: FoldKey,
         *,
         wide: bool,
+        onward: bool = False,
         tail_max: int = TAIL_LOADED_MAX,
         covers_max: int = COVERS_LOADED_MAX,
     ) -> Snapshot: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 import sqlalchemy as sa
@@ -57,11 +57,17 @@ _SINCE = sa.select(message.c.id, message.c.tokens).where(*_BORN).order_by(messag
 
 def keep(conn: sa.Connection, news: Sequence[Sent]) -> None:
     """Replace what is known of each chat; of one chat the last stands."""
-    for one in sorted(news, key=lambda s: s.chat_id):  # one order for all: no two wait in a circle
-        if one.weight is not None:
-            _add(conn, one, one.weight)
-        values = {"tail": one.tail_key, "facts": one.facts, "at_ms": one.sent_at_ms}
-        conn.execute(_KEEP, {"chat": one.chat_id, **values})
+    by_chat = sorted(news, key=_chat)  # one order for all: no two wait in a circle
+    for chat_id, turns_of_it in groupby(by_chat, _chat):
+        some = list(turns_of_it)
+        _add(conn, chat_id, [one for one in some if one.weight is not None])
+        last_one = some[-1]
+        values = {"tail": last_one.tail_key, "facts": last_one.facts, "at_ms": last_one.sent_at_ms}
+        conn.execute(_KEEP, {"chat": chat_id, **values})
+
+
+def _chat(one: Sent) -> int:
+    return one.chat_id
 
 
 def doubt(conn: sa.Connection, habits: Mapping[int, Mapping[str, Any]]) -> None:
@@ -75,11 +81,22 @@ def doubt(conn: sa.Connection, habits: Mapping[int, Mapping[str, Any]]) -> None:
             conn.execute(_KEEP, {"chat": chat_id, **values})
 
 
-def _add(conn: sa.Connection, one: Sent, weight: Weight) -> None:
-    row = conn.execute(_LAST, {"chat": one.chat_id}).one_or_none()
+def _add(conn: sa.Connection, chat_id: int, some: Sequence[Sent]) -> None:
+    """What these turns have weighed, each beside the one before it."""
+    if not some:
+        return
+    row = conn.execute(_LAST, {"chat": chat_id}).one_or_none()
     known: list[str] = [] if row is None else json.loads(row.facts).get("pieces", [])
+    for one in some:
+        assert one.weight is not None
+        conn.execute(_ADD, _weighed(one, one.weight, known))
+        known = [piece for piece, _ in one.weight.pieces]
+    conn.execute(_FORGET, {"chat": chat_id, "kept": TURNS_KEPT})
+
+
+def _weighed(one: Sent, weight: Weight, known: Sequence[str]) -> dict[str, Any]:
     pairs = takewhile(lambda pair: pair[0][0] == pair[1], zip(weight.pieces, known, strict=False))
-    values = {
+    return {
         "chat": one.chat_id,
         "tokens": weight.tokens,
         "client": weight.client_tokens,
@@ -88,8 +105,6 @@ def _add(conn: sa.Connection, one: Sent, weight: Weight) -> None:
         "layers": json.dumps(dict(weight.layers)),
         "at_ms": one.sent_at_ms,
     }
-    conn.execute(_ADD, values)
-    conn.execute(_FORGET, {"chat": one.chat_id, "kept": TURNS_KEPT})
 
 
 def last(conn: sa.Connection, ref: ChatRef) -> Sent | None:

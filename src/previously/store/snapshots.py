@@ -183,26 +183,30 @@ _TAIL = Prepared(
 )
 
 
+class Extent(NamedTuple):
+    """How much is looked at."""
+
+    wide: bool
+    onward: bool  # a fold that moves will not move back
+    tail_max: int
+    covers_max: int
+
+
 def read(
-    conn: sa.Connection,
-    ref: ChatRef,
-    fold_key: FoldKey,
-    known: KnownFold | None,
-    *,
-    wide: bool,
-    tail_max: int,
-    covers_max: int,
+    conn: sa.Connection, ref: ChatRef, fold_key: FoldKey, known: KnownFold | None, extent: Extent
 ) -> Read:
     """The fold, what stands before it, and the tail; with the backlog if `wide`.
 
     What is known already is not read again.
 
     A wide look also has what stands before the tail, as far as it may be loaded: a fold that moves
-    may have to move back.
+    may have to move back, unless it can only move onward.
     """
+    wide, onward, tail_max, covers_max = extent
     head = _head(conn, ref, fold_key)
     found, shown = _folded(conn, ref, fold_key, head, known)
-    tail = _tail(conn, ref, START if wide else found.tail_pos, tail_max)
+    back = wide and (found.stale or not onward)
+    tail = _tail(conn, ref, START if back else found.tail_pos, tail_max)
     backlog = _backlog(conn, ref, head.lane, _covered_to(head), covers_max) if wide else None
     if backlog is not None and tail:
         children = _children(conn, backlog.covers, tail[:tail_max][-1].pos)

@@ -317,6 +317,7 @@ class SqlStore:
         fold_key: FoldKey,
         *,
         wide: bool,
+        onward: bool = False,
         tail_max: int = TAIL_LOADED_MAX,
         covers_max: int = COVERS_LOADED_MAX,
     ) -> Snapshot:
@@ -326,9 +327,7 @@ class SqlStore:
             ref,
             fold_key,
             self._folds.get((ref.id, fold_key)),
-            wide=wide,
-            tail_max=tail_max,
-            covers_max=covers_max,
+            snapshots.Extent(wide, onward, tail_max, covers_max),
         )
         return self._snapshot(ref, fold_key, read)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from itertools import accumulate
 
-from previously.model import Message
+from previously.model import Message, total_tokens
 
 TURN_MESSAGES_MAX = 12  # a log without replies still has to end its units somewhere
 TURN_TOKENS_MAX = 3_000
@@ -29,7 +29,7 @@ def groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
             waiting.discard(message.tool_call_id)
             continue
         out.append([message])
-        waiting = set(calls_of(message))
+        waiting = set(calls_of(message)) if message.tool_calls is not None else waiting and set()
     return [tuple(group) for group in out]
 
 
@@ -42,10 +42,9 @@ def _closes(turn: Sequence[Message], group: Sequence[Message]) -> bool:
     last = group[-1]
     if last.role == "assistant" and last.tool_calls is None:
         return True
-    if _is_open(group):
-        return False
-    too_long = len(turn) >= TURN_MESSAGES_MAX
-    return too_long or sum(m.tokens for m in turn) >= TURN_TOKENS_MAX
+    # The sizes first: they are looked at for every message, and tell nearly always.
+    small = len(turn) < TURN_MESSAGES_MAX and total_tokens(turn) < TURN_TOKENS_MAX
+    return not small and not _is_open(group)
 
 
 def turns(messages: Sequence[Message]) -> tuple[list[tuple[Message, ...]], tuple[Message, ...]]:
