@@ -376,6 +376,18 @@ def test_an_instruction_in_the_place_of_the_last_reply_is_no_reply_also_after_a_
     assert align(kept, other, habit=known).turn is None
 
 
+def test_a_branch_that_repeats_words_of_the_one_that_was_left_is_believed_once_it_went_on() -> None:
+    shared = ["a:welcome", "u:one", "a:two", "u:three"]
+    left = ["a:four", "u:the lamp burns low", "a:five", "u:six", "a:seven", "u:eight?", "a:nine?"]
+    kept = stored(*shared, *left)
+    taken = ["u:another way", "u:the lamp burns low tonight", "a:ten", "u:eleven"]
+    seen = align(kept, history(*shared, *taken[:2]))
+    assert seen.turn is None
+    turn = turn_of(align(kept, history(*shared, *taken), habit=seen.habit))
+    assert turn.drops == tuple(m.id for m in kept[4:])
+    assert texts(turn.appends) == texts(history(*taken))
+
+
 def test_what_was_joined_to_a_question_is_known_when_the_question_comes_back_without() -> None:
     first = align([], history("s:card", "a:hi", "u:one\n\nStay in character."))
     assert texts(turn_of(first).appends) == ["hi", "one\n\nStay in character."]
