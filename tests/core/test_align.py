@@ -424,6 +424,9 @@ def test_two_readings_are_decided_by_what_the_client_says() -> None:
     habit = Habit(last_id=4)
     assert align(kept, sent, Hints(last_id=4), habit).kind == "reroll"
     assert align(kept, sent, Hints(last_id=6), habit).kind == "append"
+    assert align(kept, sent, Hints(swipe=2)).kind == "reroll"
+    assert align(kept, sent, Hints(swipe=1)).reason == TWO_READINGS
+    assert align(kept, sent, Hints("normal", swipe=2)).kind == "append"
 
 
 def test_a_request_with_the_clients_own_number_needs_no_second_sight() -> None:
@@ -437,6 +440,8 @@ def test_a_request_with_the_clients_own_number_needs_no_second_sight() -> None:
     ("given", "read"),
     [
         ({"type": "swipe", "last_id": "50"}, Hints("swipe", False, 50)),
+        ({"last_id": 50, "swipe": "2"}, Hints("", False, 50, swipe=2)),
+        ({"swipe": ""}, Hints("", False)),
         ({"type": "{{lastGenerationType}}", "last_id": ""}, Hints("", False)),
         ({"user": "Al", "group": "Bo, Cy"}, Hints("", False, names=frozenset({"Al", "Bo", "Cy"}))),
         ({"type": 3, "last_id": None, "char": ["x"]}, Hints("", False, names=frozenset({"['x']"}))),

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import APIStatusError, AuthenticationError, InternalServerError, RateLimitError
+from openai import (
+    APIError,
+    APIStatusError,
+    AsyncOpenAI,
+    AuthenticationError,
+    InternalServerError,
+    RateLimitError,
+)
 
 from previously.errors import StoreUnavailable
 from previously.testing import Failure
@@ -102,6 +109,26 @@ async def test_a_turn_that_cannot_be_recorded_is_answered_all_the_same(
     assert len(await door.messages()) == 4  # the client has sent the lost turn again
 
 
+@pytest.mark.parametrize("speak", [say, say_streaming])
+@pytest.mark.parametrize("method", ["find_chat", "glance"])
+async def test_a_turn_that_was_asked_while_the_memory_failed_is_kept_once_it_is_answered(
+    door: Door, speak: Any, method: str
+) -> None:
+    left = [fails]
+
+    async def recovers(*args: Any, **named: Any) -> Any:
+        work = left.pop() if left else getattr(door.house.store, method)
+        return await work(*args, **named)
+
+    client, talk = door.client(), Talk()
+    if method == "glance":  # not looked at before there is a chat
+        await speak(client, talk, "zero")
+    door.break_store(**{method: recovers})
+    await speak(client, talk, "one")
+    assert not left
+    assert await door.lines() == [(m["role"], m["content"]) for m in talk]
+
+
 async def test_a_memory_that_hangs_is_not_waited_for(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +208,60 @@ async def test_an_upstream_that_is_not_there_is_named(door: Door) -> None:
             error = json.loads(await answer.read())["error"]
             assert (answer.status, error["code"]) == (502, "upstream_unreachable")
     assert door.rows("select * from message") == []
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("http://nowhere.invalid/v1", "'nowhere.invalid' is not known"),
+        ("https://{free}/v1", "cannot be reached"),
+        ("https://{plain}/v1", "No safe connection"),
+    ],
+)
+async def test_why_there_is_no_contact_is_said_with_what_to_do(
+    door: Door, url: str, says: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        free = f"127.0.0.1:{gone.getsockname()[1]}"
+    plain = door.upstream.url.removeprefix("http://").removesuffix("/v1")
+    target = create_app(door.house.service, url.format(free=free, plain=plain))
+    async with running(target) as port:
+        client = AsyncOpenAI(
+            base_url=f"http://127.0.0.1:{port}/c/demo/v1", api_key="x", max_retries=0
+        )
+        async with client:
+            with pytest.raises(APIStatusError) as raised:
+                await say(client, [], "one")
+    error = raised.value
+    assert (error.status_code, error.code) == (502, "upstream_unreachable")
+    assert says in error.message
+    assert "Nothing was stored. " in error.message
+    assert "previously serve --upstream" in error.message
+
+
+async def test_an_upstream_that_hangs_up_is_said_to_be_lost(door: Door) -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as listening:
+        address = listening.sockets[0].getsockname()
+        url = f"http://127.0.0.1:{address[1]}/v1"
+        async with running(create_app(door.house.service, url)) as port:
+            target = f"http://127.0.0.1:{port}/c/demo/v1/chat/completions"
+            body = {"messages": [{"role": "user", "content": "one"}]}
+            async with door.http.post(target, json=body) as answer:
+                error = json.loads(await answer.read())["error"]
+    assert (answer.status, error["code"]) == (502, "upstream_lost")
+    assert "Send it again" in error["message"]
+
+
+async def test_a_stream_that_breaks_says_so_to_its_reader(door: Door) -> None:
+    door.upstream.says("The lamp turned over the dark water.")
+    door.upstream.cut_after_pieces = 3
+    with pytest.raises(APIError, match="lost before the reply was complete") as raised:
+        await say_streaming(door.client(), [], "one")
+    assert raised.value.code == "upstream_lost"
+    assert len(await door.messages()) == 2  # the part that came is there
 
 
 async def test_without_an_upstream_the_server_says_how_to_give_it_one(door: Door) -> None:

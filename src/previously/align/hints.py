@@ -18,25 +18,32 @@ class Hints:
     stream: bool | None = None
     last_id: int | None = None  # the client's floor of the newest message
     names: frozenset[str] = frozenset()
+    swipe: int | None = None  # which of the replies to the last question is asked for, from 1 on
 
     @staticmethod
     def read(ours: Mapping[str, Any], type_header: str = "", stream: object = None) -> Hints:
         """From the body's `previously` object, the header form of its type, and `stream`."""
         kind = str(type_header or ours.get("type") or "").strip().lower()
-        last = str(ours.get("last_id", "")).strip()
         named = (str(ours.get(field) or "") for field in ("user", "char", "group"))
         names = {name.strip() for one in named for name in one.split(",")}
         return Hints(
             type=kind if kind in TYPES else "",
             stream=stream if isinstance(stream, bool) else False,
-            last_id=int(last) if last.isdecimal() and last.isascii() else None,
+            last_id=_number(ours.get("last_id")),
             names=frozenset(names - {""}),
+            swipe=_number(ours.get("swipe")),
         )
 
     @property
     def tells(self) -> bool:
         """Whether the client says what kind of turn it asks for."""
         return self.type in ("normal", "swipe", "regenerate")
+
+
+def _number(given: object) -> int | None:
+    """Clients write numbers as texts, and nothing as an empty one."""
+    told = "" if given is None else str(given).strip()
+    return int(told) if told.isdecimal() and told.isascii() else None
 
 
 @dataclass(frozen=True, slots=True)

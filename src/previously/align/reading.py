@@ -106,6 +106,8 @@ def _chosen(scene: Scene, hints: Hints) -> Scene:
         same = True
     elif hints.type == "normal":
         same = False
+    elif (hints.swipe or 0) > 1:
+        same = True  # of a new turn there is no second reply
     elif hints.last_id is None or scene.habit.last_id is None:
         raise Doubt(TWO_READINGS)
     return replace(scene, pairs=tuple(again if same else new))

@@ -171,6 +171,11 @@ def is_loopback(host: str) -> bool:
 
 def refusal(status: int, message: str, code: str) -> Response:
     """An error as clients of OpenAI's interface expect it."""
+    return Response(error_body(status, message, code), status, media_type="application/json")
+
+
+def error_body(status: int, message: str, code: str) -> bytes:
+    """The same, where there is an answer already that it has to be said in."""
     kind = "invalid_request_error" if status < 500 else "server_error"
-    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
-    return Response(json.dumps(body), status, media_type="application/json")
+    told = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return json.dumps(told).encode()

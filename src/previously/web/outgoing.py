@@ -63,6 +63,7 @@ class Outgoing:
     client_tokens: int | None = None
     prompt: Prompt | None = None
     layout: Layout = NO_LAYOUT  # the client's own messages around the prompt's
+    failed: bool = False  # the memory did not come to know what it means; it may be able to later
 
     @staticmethod
     def unchanged(reason: str) -> Outgoing:

@@ -21,7 +21,7 @@ from previously.errors import NotConfigured
 from previously.model import NewMessage
 from previously.service import Service
 from previously.text.wire import as_object
-from previously.web import overflow
+from previously.web import contact, overflow
 from previously.web.ceiling import Ceilings
 from previously.web.characters import Characters, character_of
 from previously.web.encoding import Undecodable, decoder, is_plain
@@ -102,7 +102,7 @@ class Proxy:
         except (aiohttp.ClientError, TimeoutError) as error:
             if trouble and not isinstance(trouble[0], ClientDisconnect):
                 raise trouble[0] from error  # it was the client's body that broke off
-            return _failed(error)
+            return contact.failed(error)
         return Passage(answer, returned(answer, length=True))
 
     async def _turn(self, given: Exchange) -> Response:
@@ -117,7 +117,7 @@ class Proxy:
                 if refused is None or not await self._retries(outgoing):
                     return await self._answer(exchange, outgoing, answer)
         except (aiohttp.ClientError, TimeoutError) as error:
-            return _failed(error)
+            return contact.failed(error)
         work = self._less(exchange, outgoing, refused)
         return await (kept_alive(work) if exchange.streams else work)
 
@@ -140,9 +140,11 @@ class Proxy:
         assert exchange.messages is not None
         if (exchange.ours or {}).get("managed") is True:
             work = self._managed.prepare(exchange.name, exchange.messages, room)
+            failed = Outgoing.unchanged(FAILED)
         else:
             work = self._turns.prepare(exchange.name, exchange.messages, room, exchange.hints)
-        made = await self._safely(work, Outgoing.unchanged(FAILED))
+            failed = replace(Outgoing.unchanged(FAILED), failed=True)
+        made = await self._safely(work, failed)
         if made.turn is not None:
             name = character_of(exchange.request, exchange.ours or {})
             await self._safely(self._characters.meet(made.turn.ref, name), None)
@@ -187,7 +189,7 @@ class Proxy:
             try:
                 answer = await opened(await self._send(exchange, less))
             except (aiohttp.ClientError, TimeoutError) as error:
-                return _failed(error)
+                return contact.failed(error)
             again = refusal_in(answer)
             if again is None:
                 self._ceilings.accepted(target, less.prompt_tokens or 0)
@@ -230,8 +232,8 @@ class Proxy:
         try:
             body = await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            return _failed(error)
-        if keeps and outgoing.turn is not None:
+            return contact.failed(error)
+        if keeps and (outgoing.turn is not None or outgoing.failed):
             try:
                 await record(replies_in(body if decode is None else decode(body)))
             except Undecodable as error:
@@ -242,18 +244,14 @@ class Proxy:
         self, exchange: Exchange, outgoing: Outgoing, replies: Sequence[NewMessage]
     ) -> None:
         turn = outgoing.turn
+        if outgoing.failed and exchange.name is not None and exchange.messages is not None:
+            given = (exchange.name, exchange.messages, exchange.hints)
+            await self._safely(self._turns.catch_up(*given, replies), None)
         if turn is None:
             return
         way = self._managed if turn.managed else self._turns
         await self._safely(way.record(turn, replies), None)
         self.sending.note(outgoing, exchange.target.model)
-
-
-def _failed(error: Exception) -> Response:
-    if isinstance(error, TimeoutError):
-        return refusal(504, "the upstream did not answer in time", "upstream_timeout")
-    log.warning("the upstream failed: %s", type(error).__name__)
-    return refusal(502, f"the upstream failed: {error}", "upstream_unreachable")
 
 
 def _exactly(status: int, headers: list[Header], body: bytes) -> Response:

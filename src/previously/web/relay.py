@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from previously.model import NewMessage
+from previously.web.contact import broke
 from previously.web.encoding import Decode, Undecodable
 from previously.web.sse import Tap
 from previously.web.upstream import Header
@@ -20,6 +21,10 @@ log = logging.getLogger(__name__)
 CLIENT_STALL_S = 120.0  # a client that takes nothing for so long has left
 
 Record = Callable[[tuple[NewMessage, ...]], Awaitable[None]]  # the choices of a reply
+
+
+class ClientStalled(TimeoutError):
+    """It is the client that takes nothing, not the upstream that gives nothing."""
 
 
 class Passage(Response):
@@ -34,6 +39,7 @@ class Passage(Response):
         self._upstream = upstream
         self._begun = begun  # what was read of it already
         self._client_left = False
+        self._broken: Exception | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"status": self.status_code, "headers": self.raw_headers}
@@ -46,9 +52,13 @@ class Passage(Response):
             await self._end()
             watch.cancel()
             self._upstream.close()
+        if self._client_left:
+            return
         # A stream that broke must not look finished: without an end the connection is cut.
-        if whole and not self._client_left:
+        if whole:
             await _send_body(send, self._rest(), more=False)
+        elif self._broken is not None and (words := self._last_words(self._broken)):
+            await _send_body(send, words, more=True)
 
     async def _watch(self, receive: Receive) -> None:
         """A client that leaves takes the upstream's work with it."""
@@ -67,6 +77,7 @@ class Passage(Response):
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if not self._client_left:
                 log.warning("the upstream's stream broke: %s", type(error).__name__)
+            self._broken = None if isinstance(error, ClientStalled) else error
             return False
         return True
 
@@ -77,6 +88,10 @@ class Passage(Response):
         """It is over, one way or another."""
 
     def _rest(self) -> bytes:
+        return b""
+
+    def _last_words(self, error: Exception) -> bytes:
+        """Where nobody listens nobody knows what could be said there."""
         return b""
 
 
@@ -137,6 +152,11 @@ class Relay(Passage):
     def _rest(self) -> bytes:
         return b"" if self._decode is not None else self._tap.rest()
 
+    def _last_words(self, error: Exception) -> bytes:
+        """Only whole events have gone out, so one more can follow; of encoded bytes that is not
+        known, and of a reply that is whole nothing is missing."""
+        return b"" if self._decode is not None or self._tap.ripe else broke(error)
+
     async def _keep(self) -> None:
         """Words that come after their own end are kept as well: as another variant."""
         said = self._tap.words.replies() if self._tap.ripe else self._tap.end()
@@ -150,5 +170,8 @@ def _nothing(_: bytes) -> bytes:
 
 
 async def _send_body(send: Send, body: bytes, *, more: bool) -> None:
-    async with asyncio.timeout(CLIENT_STALL_S):
-        await send({"type": "http.response.body", "body": body, "more_body": more})
+    try:
+        async with asyncio.timeout(CLIENT_STALL_S):
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+    except TimeoutError as error:
+        raise ClientStalled from error

@@ -108,6 +108,18 @@ class Turns:
         return Outgoing.unchanged("other turns kept being recorded meanwhile")
 
     async def _prepared(self, request: Request, room: Room) -> Outgoing:
+        ref, seen, found, note = await self._understood(request, room)
+        if found.turn is None:
+            return Outgoing.unchanged(note + found.reason)
+        if ref is None:
+            ref = (await self._service.open_chat(request.name)).ref
+        made = await self._outgoing(ref, request, found, seen, room)
+        return replace(made, trace=f"{made.trace}; {note}{found.reason}")
+
+    async def _understood(
+        self, request: Request, room: Room
+    ) -> tuple[ChatRef | None, Glance | None, Alignment, str]:
+        """What a request means, after what it shows to have changed was written down."""
         ref = await self._find(request.name)
         if ref is not None and request.name not in self._habits:
             await self._recall(ref)
@@ -131,11 +143,7 @@ class Turns:
             if ref is not None and found.kind == "unsure":
                 self._doubted(ref, found.habit)
             self._refs.pop(request.name, None)  # it may be deleted, and another one have its name
-            return Outgoing.unchanged(note + found.reason)
-        if ref is None:
-            ref = (await self._service.open_chat(request.name)).ref
-        made = await self._outgoing(ref, request, found, seen, room)
-        return replace(made, trace=f"{made.trace}; {note}{found.reason}")
+        return ref, seen, found, note
 
     async def _read(
         self, ref: ChatRef | None, request: Request, room: Room
@@ -262,6 +270,33 @@ class Turns:
                 self._heads.popitem(last=False)
         self._heads[known] = tokens
         return tokens
+
+    async def catch_up(
+        self, name: str, messages: list[Any], hints: Hints, replies: Sequence[NewMessage]
+    ) -> None:
+        """Keep a turn that went on as it came because the memory failed when it was asked."""
+        request = Request(name, messages, tuple(map(parse, messages)), hints)
+        for _ in range(RECORD_TRIES):
+            with contextlib.suppress(StaleDraft, ChatNotFound):
+                await self._catch_up(request, replies)
+                return
+            self._refs.pop(name, None)
+
+    async def _catch_up(self, request: Request, replies: Sequence[NewMessage]) -> None:
+        ref, _, found, _ = await self._understood(request, ROOM)
+        if found.turn is None:
+            return
+        if ref is None:
+            ref = (await self._service.open_chat(request.name)).ref
+        turn = Turn(
+            ref,
+            request.said,
+            found.turn,
+            hints=request.hints,
+            habit=found.habit,
+            number=next(self._asked),
+        )
+        await self.record(turn, replies)
 
     async def record(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         """Write the turn down; if others came first, read it against what they left."""
