@@ -130,3 +130,65 @@ async def test_several_replies_to_a_turn_that_is_asked_again_join_its_variants(
         await ask_for_three(door, talk, stream=True)
         assert (await door.lines())[-1] == ("assistant", SAID[0])
         assert await variants(door) == ["Who knows?", *SAID]
+
+
+def _calls(name: str) -> Any:
+    function = {"name": "look", "arguments": f'{{"where":"{name}"}}'}
+    return [{"id": f"call_{name}", "type": "function", "function": function}]
+
+
+def answer_with_calls(body: dict[str, Any]) -> Failure:
+    """Two choices, each of which calls a tool in its own way."""
+    names = ("north", "south")
+    if not body.get("stream"):
+        choices = [
+            {
+                "index": i,
+                "message": {"role": "assistant", "content": None, "tool_calls": _calls(name)},
+                "finish_reason": "tool_calls",
+            }
+            for i, name in enumerate(names)
+        ]
+        return Failure(200, json.dumps({"id": "x", "choices": choices}).encode())
+    begun: list[dict[str, Any]] = [
+        {"index": i, "delta": {"tool_calls": [{"index": 0, **_calls(name)[0]}]}}
+        for i, name in reversed(list(enumerate(names)))
+    ]
+    ended: list[dict[str, Any]] = [
+        {"index": i, "delta": {}, "finish_reason": "tool_calls"} for i in range(2)
+    ]
+    events = b"".join(map(_event, [*begun, *ended])) + b"data: [DONE]\n\n"
+    return Failure(200, events, {"content-type": "text/event-stream"})
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("chosen", ["north", "south"])
+async def test_the_call_that_the_client_answers_is_the_one_that_was_made(
+    tmp_path: Path, stream: bool, chosen: str
+) -> None:
+    async with opened(tmp_path) as door:
+        talk: Talk = []
+        await say(door.client(), talk, "Good morning.")
+        talk.append({"role": "user", "content": "What do you see?"})
+        door.upstream.answer = answer_with_calls
+        create: Any = door.client().chat.completions.create
+        got = await create(model="m", messages=talk, n=2, stream=stream)
+        if stream:
+            _ = [chunk async for chunk in got]
+        talk.append({"role": "assistant", "content": None, "tool_calls": _calls(chosen)})
+        talk.append({"role": "tool", "tool_call_id": f"call_{chosen}", "content": "Two ships."})
+        door.upstream.says("Two ships.", "Gone.")
+        talk.append({"role": "assistant", "content": await _told(door, talk)})
+        await say(door.client(), talk, "And now?")
+        kept = [m for m in await door.messages() if m.shown]
+        assert [m.role for m in kept] == [m["role"] for m in talk]
+        assert f"call_{chosen}" in (kept[3].tool_calls or "")
+        assert kept[4].tool_call_id == f"call_{chosen}"
+        sent = door.upstream.requests[-1].messages
+        assert [m.get("tool_calls") for m in sent][3] == _calls(chosen)
+
+
+async def _told(door: Door, talk: Talk) -> str:
+    create: Any = door.client().chat.completions.create
+    answer = await create(model="m", messages=talk)
+    return answer.choices[0].message.content
