@@ -388,6 +388,40 @@ def test_a_branch_that_repeats_words_of_the_one_that_was_left_is_believed_once_i
     assert texts(turn.appends) == texts(history(*taken))
 
 
+def test_what_was_taken_for_an_instruction_is_believed_once_it_has_come_to_rest() -> None:
+    kept = stored("u:one", "a:two", "u:three?", "a:four?")
+    talk = [
+        "u:one",
+        "a:two",
+        "u:three",
+        "a:four",
+        "u:嗯。",
+        "a:five",
+        "u:six",
+        "a:seven",
+        "u:eight",
+    ]
+    habit = Habit(floating=frozenset({normal.mark(said("u:嗯。"))}))
+    for end in (5, 7):
+        found = align(kept, history(*talk[:end]), habit=habit)
+        assert found.turn is None
+        habit = Habit().recalling(found.habit.written())  # also after a restart
+    turn = turn_of(align(kept, history(*talk), habit=habit))
+    assert texts(turn.appends) == ["嗯。", "five", "six", "seven", "eight"]
+
+
+def test_an_instruction_at_one_depth_never_comes_to_rest() -> None:
+    note, habit = said("u:note"), Habit(floating=frozenset({normal.mark(said("u:note"))}))
+    talk, shelf = ["u:one", "a:two", "u:three"], Shelf()
+    for turn in range(8):
+        request = history(*talk)
+        found = align(shelf.messages, [*request[:-2], note, *request[-2:]], habit=habit)
+        shelf.record(turn_of(found), said(f"a:answer {turn}"))
+        talk += [f"a:answer {turn}", f"u:question {turn}"]
+        habit = found.habit
+    assert "note" not in [m.body for m in shelf.messages]
+
+
 def test_what_was_joined_to_a_question_is_known_when_the_question_comes_back_without() -> None:
     first = align([], history("s:card", "a:hi", "u:one\n\nStay in character."))
     assert texts(turn_of(first).appends) == ["hi", "one\n\nStay in character."]

@@ -215,7 +215,8 @@ class Life(RuleBasedStateMachine):
         if self.lost:  # what changed unread, and has left the window since, is as it was last read
             shown = sum(f.role != "system" for f in self.client.sent)
             truth = truth[-shown:]
-            stored = stored[_last(truth[0], stored) :]
+            known = next((line for line in truth if line in stored), truth[0])
+            stored = stored[_last(known, stored) :]
         equal = False
         if found.turn is not None:
             stored[-1] = truth[-1] if truth[-1][1] in stored[-1][1] else stored[-1]

@@ -56,6 +56,7 @@ class Spot:
     order: int  # among what else stood there…
     request: int  # …in that request
     newest: int  # message that was stored then
+    stays: int = 0  # for how many turns it has been there
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Habit:
     def written(self) -> dict[str, Any]:
         """What is worth to outlive a process: texts that are injected, or may be."""
         spots = {
-            mark.hex(): [s.after.hex(), s.later, s.order, s.request, s.newest]
+            mark.hex(): [s.after.hex(), s.later, s.order, s.request, s.newest, s.stays]
             for mark, s in self.spots.items()
             if s.spoken
         }
@@ -87,9 +88,15 @@ class Habit:
         spots = {
             # Requests are numbered by each process for itself.
             bytes.fromhex(mark): Spot(
-                bytes.fromhex(after), later, spoken=True, order=order, request=-1 - n, newest=newest
+                bytes.fromhex(after),
+                later,
+                spoken=True,
+                order=order,
+                request=-1 - n,
+                newest=newest,
+                stays=stays[0] if stays else 0,
             )
-            for mark, (after, later, order, n, newest) in written["spots"].items()
+            for mark, (after, later, order, n, newest, *stays) in written["spots"].items()
         }
         return replace(
             self,

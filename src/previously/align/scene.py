@@ -21,6 +21,8 @@ from previously.model import Message, NewMessage, State
 
 SPOTS_MAX = 128  # texts remembered of a chat
 LAST_TURN = 4  # messages among which a question stands that was not seen again yet
+RESTS_AFTER = 2  # turns
+TURN = 2  # messages that are said in it: an instruction that is added is only one
 START = b""
 
 
@@ -92,7 +94,23 @@ class Scene:
             return False
         if mark in self._said_at:
             return False  # somebody says again what is stored by now
+        if known and self._rests(i, spot):
+            return False
         return known or (old is not None and self._has_moved(i, old, spot))
+
+    def _rests(self, i: int, spot: Spot) -> bool:
+        """Whether it has stayed where it is, turn after turn: no instruction does. What was taken
+        for one had only been said before, somewhere else."""
+        return self._stayed(i, spot) >= RESTS_AFTER
+
+    def _stayed(self, i: int, spot: Spot) -> int:
+        """For how many turns it has been there, this one included."""
+        old = self.habit.spots.get(self.mark(i))
+        if old is None or self._spot_marks[self.mark(i)] > 1 or not self._is_anchored(i, old, spot):
+            return 0
+        if spot.later == old.later:
+            return old.stays  # the same turn, asked again
+        return old.stays + 1 if spot.later >= old.later + TURN else 0
 
     def _has_moved(self, i: int, old: Spot, spot: Spot) -> bool:
         """Whether it stood behind another message that is still there, before one that it follows
@@ -177,11 +195,15 @@ class Scene:
 
     def remembered(self, stored: set[int]) -> Habit:
         """The habit after this request, of whose pieces these are stored now."""
-        seen = {self.mark(i): spot for i, spot in self.spots.items()}
+        seen = {
+            self.mark(i): replace(spot, stays=self._stayed(i, spot))
+            for i, spot in self.spots.items()
+        }
+        rested = {self.mark(i) for i, spot in self.spots.items() if self._rests(i, spot)}
         kept = {self.mark(i) for i in (*(stored - self.said.keys()), *self._spoken_again())}
         wandered = {self.mark(i) for i in self.floating}
         spots = {m: s for m, s in {**self.habit.spots, **seen}.items() if m not in kept}
-        floating = (self.habit.floating | wandered) - kept
+        floating = (self.habit.floating - rested | wandered) - kept
         return replace(
             self.habit,
             requests=self.habit.requests + 1,
