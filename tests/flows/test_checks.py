@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from previously import app
 from previously.errors import ModelUnavailable
 from previously.model import Ask, Message, NewMessage, Reply
 from previously.testing import Line, ScriptedLlm
 from tests.flows.conftest import Opener
 from tests.flows.test_volumes import (
+    LONG,
     PLACEHOLDER,
+    WIDE,
+    Dawdling,
     Stage,
     fact,
     is_about_notes,
@@ -274,6 +279,51 @@ async def test_with_folds_in_batches_every_floor_is_shown_once_whatever_happens(
         everything = [told.words[n] for n in sorted(told.words)]
         assert shown(await here.prompt()) == (everything, [], [])
         await here.check()
+
+
+SEEDS = 24
+
+
+@pytest.mark.proves("I1", "I2", "I3", "I12")
+async def test_with_folds_in_batches_a_volume_at_the_check_boundary_hides_no_floor(tmp_path: Path):
+    """Scenario 2 at the default `fold_every`: the volume comes long before the tail is folded, at
+    a moment that only the seed knows, and the fold then moves over it."""
+    settings = {"check_interval": 5, "visible_floors": 4, "mini_tokens": 240, "related": False}
+    settings |= {"volume_token_threshold": 1_000, "budget_tokens": WIDE}
+    llm = Dawdling(random.Random(7))
+    house = await app.build(tmp_path / "batches.db", llm=llm, settings=settings)
+    try:
+        await asyncio.gather(*(_batches(house, seed) for seed in range(SEEDS)))
+    finally:
+        await house.close()
+    assert not any(PLACEHOLDER in str(ask.messages) for ask in llm.asks)
+
+
+async def _batches(house: app.House, seed: int) -> None:
+    rng, service = random.Random(seed), house.service
+    ref = (await service.open_chat(f"batches {seed}")).ref
+    folded = 0
+    for turn in range(16):
+        roles = ("user", "assistant")
+        said = [NewMessage(roles[n % 2], f"⟦{n}⟧ {LONG}") for n in (2 * turn, 2 * turn + 1)]
+        await service.append(ref, said)
+        for _ in range(rng.randrange(6)):
+            await asyncio.sleep(0)
+        if turn == 6 or rng.random() < 0.5:
+            await service.settle(ref, 60)
+        prompt = await service.prompt(ref)
+        raw, minis, volumes = shown(prompt)
+        assert sorted([*raw, *minis, *volumes]) == list(range(2 * turn + 2))
+        assert prompt.trace.dropped == ()
+        assert PLACEHOLDER not in str(prompt.messages)
+        folded = len(volumes)
+        if turn == 6:  # five minis; the fold has not moved yet
+            made = [s async for s in service.summaries(ref) if s.kind == "volume"]
+            assert [(s.ordinal, s.message_count) for s in made] == [(1, 10)]
+            assert raw == list(range(14))
+    assert folded >= 10
+    await service.change_settings(ref, {"enabled": False})
+    assert shown(await service.prompt(ref)) == (list(range(32)), [], [])
 
 
 @pytest.mark.proves("G-02")
