@@ -15,7 +15,7 @@ from itertools import islice
 from math import ceil
 
 from previously.engine.request import TaskRequest
-from previously.engine.together import fitting
+from previously.engine.together import fitting, in_vain
 from previously.measure import count_tokens
 from previously.model import (
     START,
@@ -69,10 +69,12 @@ class Estimate:
     model: str
     messages: int = 0  # that no summary stands for yet and one is to
     calls: int = 0
+    calls_max: int = 0  # if the model cannot answer for several exchanges at once
     kinds: Mapping[str, int] = field(default_factory=dict[str, int])  # of task: how many
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0  # None: nobody knows the price
+    cost_max_usd: float | None = 0.0  # with as many calls as there may be
     seconds: float = 0.0
     measured: bool = False  # the time comes from this chat's own summaries
     budget_left_usd: float | None = None  # of this month; None: no limit can hold
@@ -127,6 +129,7 @@ class _Run:
         self._window = max(WINDOW, TURN_MESSAGES * snapshot.settings.minis_per_call)
         self.kinds: Counter[str] = Counter()
         self.messages = self.calls = self.input_tokens = self.output_tokens = 0
+        self.spared_calls = self.spared_tokens = 0  # by calls that are made for several
 
     def read(self, page: tuple[Message, ...]) -> None:
         """Do all that is due with these messages; without any, all that is left."""
@@ -165,6 +168,8 @@ class _Run:
         self.input_tokens += size
         if task.id in self._answered:
             self._answered.discard(task.id)
+            self.spared_calls += self._calls_for(size)
+            self.spared_tokens += self._weight(task, request)
         else:
             self.calls += self._calls_for(size)
             self.input_tokens += self._weight(task, request)
@@ -247,20 +252,26 @@ class _Run:
             model=self._quoted.name,
             messages=self.messages,
             calls=self.calls,
+            calls_max=self.calls + self.spared_calls + self._vain(),
             kinds=dict(self.kinds),
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
-            cost_usd=self._cost_usd(),
+            cost_usd=self._cost_usd(self.input_tokens),
+            cost_max_usd=self._cost_usd(self.input_tokens + self.spared_tokens),
             seconds=round(self.calls * max(call_s + STORE_S, at_least_s), 1),
             measured=measured,
         )
 
-    def _cost_usd(self) -> float | None:
+    def _vain(self) -> int:
+        """Calls until a model that cannot share them is hardly asked to any more."""
+        return in_vain(self.kinds.total()) if self.spared_calls else 0
+
+    def _cost_usd(self, input_tokens: int) -> float | None:
         if not self._quoted.costs:
             return 0.0
         if self._quoted.price is None:
             return None
-        return self._quoted.price.of(Usage(self.input_tokens, self.output_tokens)) / MICROS
+        return self._quoted.price.of(Usage(input_tokens, self.output_tokens)) / MICROS
 
 
 @lru_cache(maxsize=512)

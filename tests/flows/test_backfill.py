@@ -20,7 +20,7 @@ from previously.errors import BadInput, ChatNotFound
 from previously.model import BACKLOG_MAX
 from previously.service import changes, chats
 from previously.store import audit
-from previously.testing import ScriptedLlm
+from previously.testing import ScriptedLlm, plain_note
 from tests.cli.test_commands import environment, run
 from tests.flows.conftest import Opener
 
@@ -206,6 +206,24 @@ async def test_who_would_pay_for_a_backlog_is_asked_first(open_memory: Opener):
         assert (await chat.backfill(dry_run=True)).calls == 0
         assert (await chat.backfill()).calls == 0
         assert not await chat.pause_backfill()  # the wish was closed when it was fulfilled
+
+
+@pytest.mark.proves("G-110")
+async def test_a_plan_says_what_it_takes_if_the_model_cannot_answer_for_several(tmp_path: Path):
+    """Such a model is told apart by its first answers; the rest is asked for one by one."""
+    llm = ScriptedLlm(plain_note, parted=False)
+    async with Memory.open(tmp_path / "log.db", llm=llm) as memory:
+        chat = await memory.import_messages("log", talk(600))
+        expected = await chat.backfill()
+        await chat.settle()
+        made = len(llm.asks)
+        print(f"expected {expected.calls} to {expected.calls_max}, made {made}")
+        assert made > 1.5 * expected.calls
+        assert abs(made - expected.calls_max) <= 0.2 * made
+    extracts = Memory.open(tmp_path / "free.db", settings={"auto_volume_summary": False})
+    async with extracts as memory:
+        free = await (await memory.import_messages("log", talk(600))).backfill(dry_run=True)
+        assert free.calls_max == free.calls  # nothing is shared where nothing is paid
 
 
 async def test_the_tokens_of_a_plan_are_those_that_are_used(tmp_path: Path):

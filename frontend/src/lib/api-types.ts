@@ -132,10 +132,12 @@ export type Estimate = {
   model: string;
   messages: number;
   calls: number;
+  calls_max: number;
   kinds: Record<string, number>;
   input_tokens: number;
   output_tokens: number;
   cost_usd: number | null;
+  cost_max_usd: number | null;
   seconds: number;
   measured: boolean;
   budget_left_usd: number | null;

@@ -98,7 +98,11 @@ function Backfill({ estimate, onYes, onClose }: {
       <p>{t("backfill.text", { n: estimate.messages })}</p>
       <dl class="facts">
         <div><dt>{t("backfill.model")}</dt><dd>{estimate.model}</dd></div>
-        <div><dt>{t("backfill.calls")}</dt><dd>{number(estimate.calls)}</dd></div>
+        <div><dt>{t("backfill.calls")}</dt><dd>
+          {estimate.calls_max > estimate.calls
+            ? t("backfill.calls_range", { few: number(estimate.calls), many: number(estimate.calls_max) })
+            : number(estimate.calls)}
+        </dd></div>
         <div><dt>{t("backfill.tokens")}</dt><dd>{number(estimate.input_tokens + estimate.output_tokens)}</dd></div>
         <div><dt>{t("backfill.cost")}</dt><dd>{estimate.cost_usd === null ? t("unknown") : money(estimate.cost_usd)}</dd></div>
         <div><dt>{t("backfill.time")}</dt><dd>{duration(estimate.seconds)}</dd></div>

@@ -100,17 +100,24 @@ async def _agreed(expected: Estimate) -> bool:
 
 
 def _in_words(expected: Estimate) -> str:
-    cost = expected.cost_usd
+    cost, most = expected.cost_usd, expected.cost_max_usd or 0.0
     money = "price unknown" if cost is None else "free" if not cost else f"about ${cost:.2f}"
+    money += f", up to ${most:.2f}" if cost and most > cost else ""
     kinds = ", ".join(f"{count} of {kind}" for kind, count in expected.kinds.items())
     rate = "as measured here" if expected.measured else "by rule of thumb"
     return (
         f"{expected.messages} messages wait for their summaries by {expected.model}.\n"
-        f"  calls   {expected.calls} ({kinds})\n"
+        f"  calls   {expected.calls}{_at_most(expected)} ({kinds})\n"
         f"  tokens  {expected.input_tokens} to read, {expected.output_tokens} to write\n"
         f"  cost    {money}{_left(expected)}\n"
         f"  time    {_span(expected.seconds)} ({rate})"
     )
+
+
+def _at_most(expected: Estimate) -> str:
+    if expected.calls_max <= expected.calls:
+        return ""
+    return f", or {expected.calls_max} if the model cannot answer for several exchanges at once"
 
 
 def _left(expected: Estimate) -> str:

@@ -58,6 +58,14 @@ class Tact:
         self._pauses[model] = min(PAUSE_MAX, PAUSE_FIRST << min(faults - 1, 8)) if faults else 0
 
 
+def in_vain(tasks: int) -> int:
+    """How many calls such a model is asked for in vain while so many tasks are worked off."""
+    calls, pause = 0, PAUSE_FIRST
+    while tasks > 0:
+        calls, tasks, pause = calls + 1, tasks - pause, min(PAUSE_MAX, pause * 2)
+    return calls
+
+
 def fitting(tasks: Sequence[Task], window_tokens: int | None) -> tuple[Task, ...]:
     """The first of these that one request and its answer have room for; at least one."""
     if len(tasks) < 2:

@@ -315,6 +315,7 @@ export const en = {
   "backfill.text": "{n|floor has|floors have} no summary yet. This is what it is expected to take:",
   "backfill.model": "Model",
   "backfill.calls": "Calls",
+  "backfill.calls_range": "{few}, or {many} if the model cannot answer for several exchanges at once",
   "backfill.tokens": "Tokens",
   "backfill.cost": "Cost",
   "backfill.time": "Time",

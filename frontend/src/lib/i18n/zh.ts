@@ -316,6 +316,7 @@ export const zh: Record<keyof typeof en, string> = {
   "backfill.text": "{n} 楼还没有摘要。预计需要：",
   "backfill.model": "模型",
   "backfill.calls": "调用次数",
+  "backfill.calls_range": "{few}；若模型不能一次回答好几轮，则为 {many}",
   "backfill.tokens": "token",
   "backfill.cost": "费用",
   "backfill.time": "时间",

@@ -343,10 +343,12 @@ class Estimate(Told):
     model: str
     messages: int
     calls: int
+    calls_max: int = Field(description="If the model cannot answer for several exchanges at once.")
     kinds: dict[str, int]
     input_tokens: int
     output_tokens: int
     cost_usd: float | None = Field(description="None: nobody knows the price.")
+    cost_max_usd: float | None = Field(description="With as many calls as there may be.")
     seconds: float
     measured: bool = Field(description="The time comes from this chat's own summaries.")
     budget_left_usd: float | None = Field(description="Of this month; None: no limit can hold.")
