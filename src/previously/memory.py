@@ -135,13 +135,14 @@ class Chat:
         """Take out everything after a message; how many messages those were."""
         return len(await self._service.rollback(self._ref, _id(to)))
 
-    async def run(self, *, beyond_budget: bool = False) -> None:
-        """Summarise every closed turn but the last now, whatever the thresholds say.
+    async def run(self, *, latest: bool = False, beyond_budget: bool = False) -> None:
+        """Summarise every closed turn but the last now, whatever the thresholds say; with
+        `latest` that one too.
 
         Raises `AskFirst` if that costs more than the month has left, as all work that is asked
         for by hand does, unless `beyond_budget` says that it is wanted anyway.
         """
-        await self._service.run_now(self._ref, beyond_budget=beyond_budget)
+        await self._service.run_now(self._ref, latest=latest, beyond_budget=beyond_budget)
 
     async def archive(self, *, beyond_budget: bool = False) -> None:
         """Make the small summaries before the tail into a volume now, few as they are."""

@@ -528,6 +528,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Cleaning:
+    """What of a message a summarising model is given; false if it is given all."""
+
+    start_tag: str = ""
+    end_tag: str = ""
+    rules: str = "[]"  # as the setting has them
+
+    def __bool__(self) -> bool:
+        return bool(self.start_tag or self.end_tag) or self.rules != "[]"
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """Due work with its exact sources: messages, or summaries. It cannot be built with a gap."""
 
@@ -542,6 +554,7 @@ class Task:
     replaces: int | None = None  # the summary it is written anew for
     children: tuple[Summary, ...] = ()  # what it reads instead of messages, oldest first
     template: str = ""  # the user's own words to ask with; empty: ours
+    cleaning: Cleaning = Cleaning()
     id: str = field(init=False, default="")
 
     def __post_init__(self, uncovered: Uncovered) -> None:

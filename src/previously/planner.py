@@ -16,7 +16,7 @@ from previously.model import (
 )
 
 BACKFILL = "backfill"  # a wish: write about everything that has piled up
-_CONSENT = frozenset({BACKFILL, "run"})
+_CONSENT = frozenset({BACKFILL, "run", "latest"})
 COVERS_LOOKED_AT = 256  # summaries; what stands in a chat is fewer once volumes are made
 TAIL_LOOKED_AT = 128  # messages; enough to find the low mark at any setting
 NEVER_MS = 1 << 62  # a task that the user has cancelled

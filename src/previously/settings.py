@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import isnan
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from previously.errors import BadInput
@@ -19,6 +20,10 @@ FRAGMENTS_SHARE = 0.15
 COVERS_LOADED_MAX = 400  # summaries; a fold shows fewer
 BUDGET_MIN = 256
 TAIL_LOADED_MAX = 600  # messages of a tail that waits for its summaries; no budget holds more
+
+RULES_MAX = 50
+PATTERN_BYTES_MAX = 4_096
+JS_FLAGS = frozenset("dgimsuvy")
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
@@ -158,6 +163,53 @@ def _one_of(*words: str) -> Rule:
     return _OneOf(words)
 
 
+class CleanupRule(NamedTuple):
+    """What is to be replaced in a message before it is summarised, as JavaScript has it."""
+
+    pattern: str
+    flags: str = "g"
+    replacement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Clean-up rules as a JSON list; kept as the text that says the same shortest."""
+
+    max_chars: int = 20_000
+    type: str = "rules"
+
+    def __call__(self, value: Any) -> str:
+        found = json.loads(value or "[]") if isinstance(value, str) else value
+        if not isinstance(found, list) or len(cast(list[Any], found)) > RULES_MAX:
+            raise ValueError(value)
+        rules = [_rule(one) for one in cast(list[Any], found)]
+        text = json.dumps([rule._asdict() for rule in rules], ensure_ascii=False)
+        if len(text) > self.max_chars:
+            raise ValueError(value)
+        return text
+
+
+def _rule(said: Any) -> CleanupRule:
+    rule = CleanupRule(**said)
+    parts = cast("tuple[object, ...]", rule)
+    if (
+        not all(isinstance(part, str) for part in parts)
+        or not 0 < len(rule.pattern.encode()) <= PATTERN_BYTES_MAX
+    ):
+        raise ValueError(said)
+    if set(rule.flags) - JS_FLAGS or len(set(rule.flags)) < len(rule.flags):
+        raise ValueError(said)
+    return rule
+
+
+def cleanup_rules(text: str) -> tuple[CleanupRule, ...]:
+    """The rules that a setting holds."""
+    return tuple(CleanupRule(**one) for one in json.loads(text))
+
+
+_rules = _Rules()
+
+
 def _setting(default: Any, coerce: Callable[[Any], Any], help_text: str) -> Any:
     return field(default=default, metadata={"coerce": coerce, "help": help_text})
 
@@ -228,6 +280,15 @@ class Settings:
     volume_prompt: str = _setting(
         "", _template, "your own words that ask for a volume (empty: ours)"
     )
+    capture_start_tag: str = _setting(
+        "", _text(200), "summarise only what follows this tag in a message (empty: all)"
+    )
+    capture_end_tag: str = _setting(
+        "", _text(200), "summarise a message only up to this tag (empty: to its end)"
+    )
+    message_cleanup_regex: str = _setting(
+        "[]", _rules, "what is replaced in messages before they are summarised, as a JSON list"
+    )
     history_page_size: int = _setting(100, _whole(10, 500), "floors on one page of the history")
 
     @property
@@ -245,7 +306,7 @@ class Field(NamedTuple):
     """What a form needs to know about one setting."""
 
     name: str
-    type: Any  # whole | flag | amount | text | template | choice
+    type: Any  # whole | flag | amount | text | template | choice | rules
     help: str
     minimum: float | None
     maximum: float | None

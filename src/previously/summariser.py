@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import aiohttp
 
-from previously.engine import Engine, Tact
+from previously.engine import Cleaner, Engine, Tact
 from previously.errors import NotConfigured
 from previously.llm import Llm
 from previously.llm.extractive import Extractive
@@ -106,6 +106,7 @@ class Summarisers:
         self._given = given  # a program's own model goes before any profile
         self._session: aiohttp.ClientSession | None = None
         self._tact = Tact()
+        self._cleaner = Cleaner()
 
     async def engine_for(
         self, ref: ChatRef, lane: str, settings: Settings, *, beyond_budget: bool = False
@@ -113,7 +114,14 @@ class Summarisers:
         """The engine for one lane of one chat, as its settings are now."""
         limit = None if beyond_budget else int(settings.monthly_budget_usd * MICROS)
         llm = await self._llm(_Job(ref, lane, settings, limit))
-        return Engine(llm, self._store, self._secret, clock_ms=self._clock_ms, tact=self._tact)
+        return Engine(
+            llm,
+            self._store,
+            self._secret,
+            clock_ms=self._clock_ms,
+            tact=self._tact,
+            cleaner=self._cleaner,
+        )
 
     async def cost(self, ref: ChatRef, settings: Settings) -> bool:
         """Whether an answer costs anything; a model that is missing costs nothing and says so."""

@@ -26,6 +26,7 @@ TALK = {
     "en": ["Who keeps the lamp tonight?", "Tell me of the harbour.", "And the letters?"] * 4,
     "zh": ["今晚谁守灯？", "说说港口的事。", "那些信呢？"] * 4,
 }
+CONTINUED = {"c1": "After the storm", "c2": "风暴之后"}  # become `c3` and `c4`
 SIZES = {"phone": (360, 780), "tablet": (768, 1024), "desktop": (1440, 900)}
 
 # What a browser logs by itself when a server goes away or refuses; the page shows it in words.
@@ -68,6 +69,8 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 server.talk(made["chat"]["name"], TALK[language])
                 server.sent(made["chat"]["id"], len(TALK[language]))
                 server.settle(made["chat"]["id"])
+            for source, name in CONTINUED.items():
+                server.api("POST", "chats", {"name": name, "continue_from": source})
             server.stop()
             upstream.stop()
             (shared / "stories-new").rename(data)
@@ -84,7 +87,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
 
 @pytest.fixture(scope="module")
 def told(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
-    """A server with the stories: `c1` in English, `c2` in Chinese. Tests leave them as they are."""
+    """A server with the stories: `c1` in English, `c2` in Chinese, and
+    `c3` and `c4`, which continue them. Tests leave them as they are."""
     data = tmp_path_factory.mktemp("told") / "data"
     shutil.copytree(stories, data)
     running = Server(data)
@@ -122,6 +126,15 @@ def context(browser: Browser) -> Generator[BrowserContext]:
     made.set_default_timeout(20_000)
     yield made
     made.close()
+
+
+@pytest.fixture
+def chinese(browser: Browser) -> Generator[Page]:
+    """A page of a reader of Chinese."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, locale="zh-CN")
+    context.set_default_timeout(20_000)
+    yield context.new_page()
+    context.close()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.conftest import Open
 from tests.ui.serving import Server, Upstream
@@ -469,15 +469,6 @@ def test_a_file_is_dropped_and_recording_paused(server: Server, open_page: Open)
     card.get_by_role("button", name="Actions for “dropped story”").click()
     page.get_by_role("button", name="Way of remembering").click()
     expect(page.locator("[data-cost]")).to_contain_text("costs nothing now")
-
-
-@pytest.fixture
-def chinese(browser: Browser) -> Generator[Page]:
-    """A page of a reader of Chinese."""
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, locale="zh-CN")
-    context.set_default_timeout(20_000)
-    yield context.new_page()
-    context.close()
 
 
 @pytest.mark.proves("B-115", "B-116", "B-117", "B-118", "B-119", "B-145")

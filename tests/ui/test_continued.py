@@ -42,10 +42,10 @@ def test_a_chat_goes_on_in_a_new_one_that_knows_it(server: Server, open_page: Op
 def test_settings_of_a_character_hold_for_its_chats(server: Server, open_page: Open) -> None:
     chat = server.chat("hers", SAID[:4])
     page = open_page(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
-    page.get_by_label("Character").fill("Mara")
-    page.locator("form", has=page.get_by_label("Character")).get_by_role("button").click()
+    page.get_by_role("textbox", name="Character").fill("Mara")
+    page.get_by_role("button", name="Set character").click()
     page.get_by_role("link", name="Chats of Mara").click()
-    expect(page.get_by_label("Character")).to_have_count(0)
+    expect(page.get_by_role("textbox", name="Character")).to_have_count(0)
     own = page.locator('[data-setting="visible_floors"]')
     expect(own).to_contain_text("As built in")
     own.get_by_role("spinbutton").fill("7")

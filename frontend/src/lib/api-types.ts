@@ -443,6 +443,7 @@ export type Recalled = {
 export type Run = {
   beyond_budget?: boolean;
   lane?: string | null;
+  latest?: boolean;
 };
 
 export type Sample = {
@@ -476,7 +477,7 @@ export type SentTurns = {
 export type SettingField = {
   name: string;
   group: string;
-  type: "flag" | "whole" | "amount" | "choice" | "text" | "template";
+  type: "flag" | "whole" | "amount" | "choice" | "text" | "template" | "rules";
   title: Words;
   help: Words;
   value: boolean | number | string | null;

@@ -14,6 +14,7 @@ import { Field, type Value } from "../ui/field";
 import { Shown } from "../ui/states";
 import { Title } from "../ui/title";
 import { attempt, say, words } from "../ui/toast";
+import { Cleaning } from "./cleaning";
 import { Profiles } from "./profiles";
 import { Templates } from "./templates";
 
@@ -76,10 +77,12 @@ function Whose({ chat, form }: { chat: string; form: Resource<SettingsForm> }): 
         <input id="character" value={name.value} maxLength={200} onInput={(event) => (name.value = event.currentTarget.value)} />
         <span class="help">{t("settings.whose.text")}</span>
       </div>
-      <button disabled={name.value.trim() === (form.data.value?.character ?? "")}>{t("save")}</button>
+      <button disabled={name.value.trim() === (form.data.value?.character ?? "")}>{t("settings.whose.set")}</button>
     </form>
   );
 }
+
+const APART = ["template", "rules"]; // what has a section of its own
 
 type Changes = Record<string, Value | null>; // null: back to what stands below
 
@@ -120,7 +123,7 @@ function Form({ form, path, resource }: {
         <section class="card stack" key={group.id} aria-labelledby={`group-${group.id}`}>
           <h2 id={`group-${group.id}`}>{group.title[lang.value]}</h2>
           <div class="fields">
-            {form.fields.filter((field) => field.group === group.id && field.type !== "template").map((field) => (
+            {form.fields.filter((field) => field.group === group.id && !APART.includes(field.type)).map((field) => (
               <Field
                 key={field.name}
                 field={field}
@@ -134,10 +137,20 @@ function Form({ form, path, resource }: {
           </div>
         </section>
       ))}
+      {form.fields.filter(({ type }) => type === "rules").map((field) => (
+        <Cleaning
+          key={field.name}
+          field={field}
+          value={String(shownValue(field, changes.value))}
+          own={isOwn(field, changes.value)}
+          error={errors.value[field.name] ?? ""}
+          onChange={(value) => set(field.name, value)}
+        />
+      ))}
       <Templates
         fields={form.fields.filter(({ type }) => type === "template")}
         valueOf={(field) => String(shownValue(field, changes.value))}
-        isOwn={(field) => (changes.value[field.name] === undefined ? field.own !== null : changes.value[field.name] !== null)}
+        isOwn={(field) => isOwn(field, changes.value)}
         errors={errors.value}
         onChange={set}
       />
@@ -150,6 +163,11 @@ function Form({ form, path, resource }: {
       )}
     </form>
   );
+}
+
+function isOwn(field: SettingField, changes: Changes): boolean {
+  const changed = changes[field.name];
+  return changed === undefined ? field.own !== null : changed !== null;
 }
 
 function shownValue(field: SettingField, changes: Changes): Value {

@@ -88,6 +88,9 @@ function Buttons({ chat }: { chat: string }): JSX.Element {
       <button type="button" class="primary" onClick={() => void byHand((beyond_budget) => post(`${at}/run`, { beyond_budget }), t("summaries.run.begun"))}>
         <Icon name="play" /> {t("summaries.run")}
       </button>
+      <button type="button" onClick={() => void byHand((beyond_budget) => post(`${at}/run`, { latest: true, beyond_budget }), t("summaries.latest.begun"))}>
+        <Icon name="check" /> {t("summaries.latest")}
+      </button>
       <button type="button" onClick={() => void byHand((beyond_budget) => post(`${at}/archive`, { beyond_budget }), t("summaries.archive.begun"))}>
         <Icon name="archive" /> {t("summaries.archive")}
       </button>

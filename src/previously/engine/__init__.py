@@ -16,6 +16,7 @@ from typing import Any
 from previously.engine.asking import Asking, Note
 from previously.engine.calls import Calls
 from previously.engine.calls import PaidCalls as PaidCalls
+from previously.engine.cleaning import Cleaner as Cleaner
 from previously.engine.limits import Limits as Limits
 from previously.engine.request import Request, TaskRequest
 from previously.engine.request import text_request as text_request
@@ -60,12 +61,14 @@ class Engine:
         limits: Limits | None = None,
         clock_ms: Callable[[], int] = _no_clock,
         tact: Tact | None = None,
+        cleaner: Cleaner | None = None,
     ) -> None:
         self._llm = llm
         self._calls = Calls(llm, paid)
         self._secret = secret
         self._limits = limits or Limits()
         self._clock_ms = clock_ms
+        self._cleaner = cleaner or Cleaner()
         self._together = Together(self._calls, tact or Tact(), self._fence, llm.window_tokens)
 
     async def run(self, task: Task, company: Sequence[Task] = ()) -> Draft | Verdict:
@@ -74,12 +77,16 @@ class Engine:
         `company`: tasks, this one first, that one call may be made for. The answers to the others
         are kept until they are run.
         """
-        request = TaskRequest(task)
+        read, wrong = await self._cleaner.cleaned(task)
+        request = TaskRequest(read)
         if request.decides:
             return await self._decide(task, request)
         began_ms = self._clock_ms()
-        given = await self._together.answer(task, company) if task.sources else None
-        made = await self._made(request, given, began_ms)
+        given = None
+        if task.sources:
+            others = [(await self._cleaner.cleaned(one))[0] for one in company[1:]]
+            given = await self._together.answer(read, [read, *others])
+        made = await self._made(request, given, began_ms, wrong)
         provenance = {
             "model": made.model,
             "tokens_max": task.tokens_max,
@@ -109,13 +116,15 @@ class Engine:
         """One summary of the request's material, whatever its size."""
         return await self._made(request, None, self._clock_ms())
 
-    async def _made(self, request: Request, given: Given | None, began_ms: int) -> Result:
+    async def _made(
+        self, request: Request, given: Given | None, began_ms: int, wrong: Sequence[str] = ()
+    ) -> Result:
         asking = Asking(request, self._calls, self._limits, self._fence, given)
         tree = Tree(request, asking, self._limits, self._llm.window_tokens)
         note, inner = await self._in_time(tree)
         tally, tokens = asking.tally, count_tokens(note.text)
         lost = losses(Part(0, request.lines).material, note.text)
-        tally.flags.update(dict.fromkeys(lost))
+        tally.flags.update(dict.fromkeys((*wrong, *lost)))
         size = sum(line.tokens for line in request.lines)
         kept = set(tally.asked[:inner])
         return Result(

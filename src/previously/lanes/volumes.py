@@ -31,6 +31,7 @@ from previously.model import (
     Accepted,
     Ask,
     Block,
+    Cleaning,
     Item,
     Message,
     Part,
@@ -41,14 +42,14 @@ from previously.model import (
     Uncovered,
 )
 from previously.prompts import texts
-from previously.settings import TAIL_SHARE
+from previously.settings import TAIL_SHARE, Settings
 from previously.text.answer import judge, says_yes
 from previously.text.language import language_of
 from previously.text.turns import tail_start, turns
 
 NAME = "volumes"
 MINI, VOLUME, ERA, FINISHED = "mini", "volume", "era", "finished"
-RUN, ARCHIVE = "run", "archive"  # wishes
+RUN, LATEST, ARCHIVE = "run", "latest", "archive"  # wishes
 YES = "yes"
 CONTEXT_MINIS = 2
 TARGET_MIN_TOKENS = 32
@@ -158,6 +159,7 @@ class Volumes:
             uncovered=snapshot.backlog.uncovered if replaces is None else Uncovered((turn,)),
             replaces=replaces,
             template=snapshot.settings.mini_prompt,
+            cleaning=_cleaning(snapshot.settings),
         )
 
     def ask(self, task: Task, fence: str, part: Part) -> Ask:
@@ -231,6 +233,12 @@ class Volumes:
             tokens=size + count_tokens(label) + MESSAGE_OVERHEAD_TOKENS,
             sources=tuple(map(Item.of, covers)),
         )
+
+
+def _cleaning(settings: Settings) -> Cleaning:
+    return Cleaning(
+        settings.capture_start_tag, settings.capture_end_tag, settings.message_cleanup_regex
+    )
 
 
 def _limits(snapshot: Snapshot) -> Limits:
@@ -308,6 +316,8 @@ def _low_mark(snapshot: Snapshot) -> int:
     room = snapshot.backlog.room_tokens if snapshot.backlog else None
     share = int(min(room or settings.budget_tokens, settings.budget_tokens) * TAIL_SHARE)
     wishes = snapshot.backlog.intents if snapshot.backlog else ()
+    if tail and any(wish.kind == LATEST for wish in wishes):
+        return tail[-1].pos + 1  # the newest turn too, if it is closed
     now = any(wish.kind == RUN for wish in wishes)
     index = tail_start(tail, 1 if now else settings.visible_floors, 0 if now else share)
     return tail[index].pos if tail else 0

@@ -7,13 +7,14 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar
 
+from previously.engine.cleaning import fault_in
 from previously.errors import BadInput, Conflict, PreviouslyError, StaleDraft
 from previously.lanes.registry import DEFAULT_PRESET, history_lane
 from previously.lanes.wording import validate
 from previously.model import Chat, ChatRef, NewMessage
 from previously.service.changes import said_within
 from previously.service.desk import AS_SAID, OWNER, Desk
-from previously.settings import Settings, checked
+from previously.settings import Settings, checked, cleanup_rules
 from previously.store import ChatFacts
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ IMPORT_MESSAGES_MAX = 1_000_000
 WOKEN_MAX = 1_000  # chats that are looked at anew when the settings of all change
 BRANCH_TRIES = 3  # a chat that changes faster than it can be copied is told so
 TEMPLATES = {"mini_prompt": "mini", "volume_prompt": "volume"}  # setting → kind of text
+CLEANUP = "message_cleanup_regex"
 FACTS_KEPT = 256  # chats whose facts are held in memory
 
 
@@ -214,6 +216,9 @@ def usable(settings: Mapping[str, Any]) -> dict[str, Any]:
         wrong = validate(kind, found[name]) if found.get(name) else []
         if wrong:
             raise BadInput(f"{name}: {'; '.join(wrong)}", field=name)
+    for number, rule in enumerate(cleanup_rules(found.get(CLEANUP) or "[]"), 1):
+        if fault := fault_in(rule):
+            raise BadInput(f"{CLEANUP}: rule {number}: {fault}", field=CLEANUP)
     return found
 
 

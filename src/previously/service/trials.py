@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from previously.engine import Cleaner
 from previously.errors import BadInput, NotConfigured
 from previously.lanes.registry import LANES
 from previously.lanes.wording import validate
@@ -49,7 +50,8 @@ class Trials(Desk):
         snapshot = await self.store.load(ref, AS_SAID, wide=True)
         settings = replace(snapshot.settings, auto_mini_summary=True, **{name: template})
         task = await self._task(replace(snapshot, settings=settings), kind)
-        ask = LANES[task.lane].ask(task, FENCE, _whole(task))
+        read, _ = await Cleaner().cleaned(task)
+        ask = LANES[task.lane].ask(read, FENCE, _whole(read))
         return Trial((), ask, task, await self._run(task, settings) if run else None)
 
     async def _task(self, snapshot: Snapshot, kind: str) -> Task:

@@ -14,7 +14,7 @@ from previously.planner import BACKFILL
 from previously.service.desk import AS_SAID, Desk
 from previously.summariser import MICROS, Quote, month_of, quote
 
-RUN, ARCHIVE, REBUILD = "run", "archive", "rebuild"
+RUN, LATEST, ARCHIVE, REBUILD = "run", "latest", "archive", "rebuild"
 
 
 class Wishes(Desk):
@@ -25,9 +25,14 @@ class Wishes(Desk):
         lane = (await self.store.find_chat(ref.owner, ref.name)).lane
         self._changed(ref, await self.store.wish(ref, lane, RUN, START))
 
-    async def run_now(self, ref: ChatRef, *, beyond_budget: bool = False) -> None:
-        """Write about every closed turn but the last, whatever the thresholds say."""
-        await self._wish(ref, RUN, beyond_budget=beyond_budget)
+    async def run_now(
+        self, ref: ChatRef, *, latest: bool = False, beyond_budget: bool = False
+    ) -> None:
+        """Write about every closed turn but the last, whatever the thresholds say.
+
+        With `latest` about that too: up to and including the newest reply.
+        """
+        await self._wish(ref, LATEST if latest else RUN, beyond_budget=beyond_budget)
 
     async def archive(self, ref: ChatRef, *, beyond_budget: bool = False) -> None:
         """Make the small summaries that stand before the tail into a volume, few as they are."""
@@ -98,7 +103,7 @@ class Wishes(Desk):
         self, snapshot: Snapshot, quoted: Quote, kind: str, from_pos: int
     ) -> float | None:
         """Expected from what is due, or from what a call of this chat has cost so far."""
-        if kind == RUN:
+        if kind in (RUN, LATEST):
             return (await estimate(self.store, snapshot.ref, quoted)).cost_usd
         found = await self.store.usage(snapshot.ref.owner, "chat")
         mine = next((s for s in found if s.heading == str(snapshot.ref.id)), None)

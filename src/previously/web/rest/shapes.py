@@ -316,6 +316,7 @@ class Archive(Wish):
 
 class Run(Wish):
     lane: str | None = Field(default=None, max_length=80)
+    latest: bool = Field(default=False, description="Up to and including the newest reply.")
 
 
 class Rebuild(Wish):
@@ -516,7 +517,7 @@ SettingValue = bool | int | float | str | None
 class SettingField(Told):
     name: str
     group: str
-    type: Literal["flag", "whole", "amount", "choice", "text", "template"]
+    type: Literal["flag", "whole", "amount", "choice", "text", "template", "rules"]
     title: Words
     help: Words
     value: SettingValue = Field(description="What holds now.")

@@ -128,9 +128,10 @@ async def decided(
 
 @router.post("/chats/{chat}/run", status_code=202)
 async def run(use: Use, ref: TheChat, asked: shapes.Run | None = None) -> shapes.Begun:
-    """Write about every closed turn but the last, whatever the thresholds say."""
-    await _check_lane(use, ref, asked.lane if asked else None)
-    await use.run_now(ref, beyond_budget=bool(asked and asked.beyond_budget))
+    """Write about every closed turn but the last, or that too, whatever the thresholds say."""
+    wish = asked or shapes.Run()
+    await _check_lane(use, ref, wish.lane)
+    await use.run_now(ref, latest=wish.latest, beyond_budget=wish.beyond_budget)
     return shapes.Begun(begun=True, revision=await revision(use, ref))
 
 

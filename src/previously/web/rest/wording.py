@@ -68,6 +68,15 @@ FIELDS = {
     "volume_prompt": FieldWords(
         AUTO, "大总结提示词", "Words that ask for a volume", "留空用内置的"
     ),
+    "capture_start_tag": FieldWords(
+        AUTO, "内容捕获标签：开始", "Capture: start tag", "只总结消息里此标签之后的内容；空为全部"
+    ),
+    "capture_end_tag": FieldWords(
+        AUTO, "内容捕获标签：结束", "Capture: end tag", "只总结到此标签为止；空为到消息结尾"
+    ),
+    "message_cleanup_regex": FieldWords(
+        AUTO, "正则列表", "Clean-up rules", "总结之前在消息里替换的内容，按 JavaScript 正则依次执行"
+    ),
     "history_page_size": FieldWords(
         OTHER, "历史每页楼层", "Floors on a page", "历史记录每页显示多少楼"
     ),
