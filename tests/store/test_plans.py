@@ -9,7 +9,17 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from previously.store import changes, coverage, intents, leaves, messages, snapshots, work
+from previously.store import (
+    changes,
+    coverage,
+    intents,
+    leaves,
+    messages,
+    profiles,
+    revisions,
+    snapshots,
+    work,
+)
 from previously.store.prepared import Prepared
 from previously.store.sqlite import SqliteDatabase
 
@@ -26,7 +36,7 @@ VALUES: dict[str, object] = {
 }
 
 
-MODULES = (snapshots, messages, changes, coverage, leaves, intents, work)
+MODULES = (snapshots, messages, changes, coverage, leaves, revisions, profiles, intents, work)
 UNBOUNDED = {"_DUE", "_OTHERS"}  # one row per chat at a sweep; a chat's first few messages
 
 

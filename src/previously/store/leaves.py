@@ -12,6 +12,7 @@ from sqlalchemy import BindParameter
 from previously.errors import StaleDraft
 from previously.model import START, ChatRef, Draft, Message, Summary, SummaryStatus, digest, key
 from previously.store import coverage, revisions, rows
+from previously.store.prepared import Prepared
 from previously.store.rows import ELIGIBLE, IS_READY, M, S
 from previously.store.schema import chat, lane_state, link, summary, work
 
@@ -27,7 +28,7 @@ _LEAF_OVER = (  # looked up message by message: as a join, SQLite would walk eve
     .correlate(M.id.table)
     .scalar_subquery()
 )
-_SPAN = (  # every eligible message of a stretch, with the valid leaf over it
+_SPAN = Prepared(  # every eligible message of a stretch, with the valid leaf over it
     sa.select(_LEAF_OVER, *rows.MESSAGE_COLUMNS)
     .where(
         M.chat_id == _CHAT,
@@ -37,25 +38,38 @@ _SPAN = (  # every eligible message of a stretch, with the valid leaf over it
     )
     .order_by(M.pos)
 )
-_LANE_STATE = sa.select(lane_state.c.covered_to, lane_state.c.next_ordinal).where(
-    lane_state.c.chat_id == _CHAT, lane_state.c.lane == _LANE
+_LANE_STATE = Prepared(
+    sa.select(lane_state.c.covered_to, lane_state.c.next_ordinal).where(
+        lane_state.c.chat_id == _CHAT, lane_state.c.lane == _LANE
+    )
 )
-_ADVANCE = (
+_ADVANCE = Prepared(
     sa.update(lane_state)
     .where(lane_state.c.chat_id == _CHAT, lane_state.c.lane == _LANE)
     .values(
         covered_to=sa.bindparam("new_covered_to"), next_ordinal=sa.bindparam("new_next_ordinal")
     )
 )
-_TAKE_BIRTH = (
+_TAKE_BIRTH = Prepared(
     sa.update(work)
     .where(work.c.chat_id == _CHAT)
     .values(rev=work.c.rev + 1, next_s=work.c.next_s + 1)
     .returning(work.c.next_s)
 )
-_RECALCULATING = sa.select(chat.c.recalculating).where(chat.c.id == _CHAT)
-_INSERT = sa.insert(summary)
-_INSERT_LINK = sa.insert(link)
+_RECALCULATING = Prepared(sa.select(chat.c.recalculating).where(chat.c.id == _CHAT))
+_INSERT = Prepared(
+    sa.insert(summary),
+    (
+        *("id", "chat_id", "lane", "kind", "level", "ordinal", "text", "hash", "tokens"),
+        *("first_pos", "last_pos", "message_count", "status", "valid", "root_id"),
+        *("edited_by_user", "pinned", "provenance", "presence", "cause", "version"),
+        *("created_at", "updated_at", "stats"),
+    ),
+)
+_INSERT_LINK = Prepared(
+    sa.insert(link),
+    ("summary_id", "position", "target_is_summary", "target_id", "target_hash"),
+)
 
 
 def commit_leaf(conn: sa.Connection, ref: ChatRef, draft: Draft, now_ms: int) -> Summary:
@@ -74,21 +88,24 @@ def commit_leaf(conn: sa.Connection, ref: ChatRef, draft: Draft, now_ms: int) ->
     skipped = _uncovered(conn, ref, lane, covered_to + 1, made.first_pos - 1)
     coverage.open_holes(conn, ref, lane, [m.id for m in skipped], now_ms)
     coverage.close_holes(conn, ref, lane, [m.id for m in sources])
-    conn.execute(
-        _ADVANCE,
-        {
-            "chat": ref.id,
-            "of_lane": lane,
-            "new_covered_to": max(covered_to, made.last_pos),
-            "new_next_ordinal": ordinal + 1,
-        },
+    _ADVANCE.many(
+        conn,
+        [
+            {
+                "chat": ref.id,
+                "of_lane": lane,
+                "new_covered_to": max(covered_to, made.last_pos),
+                "new_next_ordinal": ordinal + 1,
+            }
+        ],
     )
     return made
 
 
 def refuse_recalculating(conn: sa.Connection, ref: ChatRef) -> None:
     """Nothing is written about a chat while its client rebuilds it."""
-    if conn.execute(_RECALCULATING, {"chat": ref.id}).scalar():
+    found = _RECALCULATING.one(conn, {"chat": ref.id})
+    if found is not None and found[0]:
         raise StaleDraft("the chat is being recalculated")
 
 
@@ -117,7 +134,7 @@ def _uncovered(
     """Eligible messages of a stretch that no leaf stands for; `whole`: none if one does."""
     span = {"chat": ref.id, "of_lane": lane, "first_pos": first_pos, "last_pos": last_pos}
     found: list[Message] = []
-    for leaf, *columns in conn.execute(_SPAN, span):
+    for leaf, *columns in _SPAN.all(conn, span):
         if leaf is None:
             found.append(Message(*columns))
         elif whole:
@@ -126,9 +143,9 @@ def _uncovered(
 
 
 def _lane_state(conn: sa.Connection, ref: ChatRef, lane: str) -> tuple[int, int]:
-    row = conn.execute(_LANE_STATE, {"chat": ref.id, "of_lane": lane}).one_or_none()
+    row = _LANE_STATE.one(conn, {"chat": ref.id, "of_lane": lane})
     if row is not None:
-        return row.covered_to, row.next_ordinal
+        return row[0], row[1]
     conn.execute(
         sa.insert(lane_state).values(
             chat_id=ref.id,
@@ -168,14 +185,16 @@ def _insert(conn: sa.Connection, ref: ChatRef, draft: Draft, ordinal: int, now_m
 
 def take_birth(conn: sa.Connection, ref: ChatRef) -> int:
     """The birth number of the chat's next summary."""
-    return conn.execute(_TAKE_BIRTH, {"chat": ref.id}).scalar_one() - 1
+    taken = _TAKE_BIRTH.one(conn, {"chat": ref.id})
+    assert taken is not None
+    return taken[0] - 1
 
 
 def write(conn: sa.Connection, ref: ChatRef, made: Summary, draft: Draft, now_ms: int) -> None:
     """The row of a new summary."""
     stats = json.dumps(dict(draft.stats), ensure_ascii=False) if draft.stats else None
     row = _row(ref, made, json.dumps({"task_id": draft.task.id}), now_ms)
-    conn.execute(_INSERT, {**row, "stats": stats})
+    _INSERT.many(conn, [{**row, "stats": stats}])
 
 
 def _row(ref: ChatRef, made: Summary, cause: str, now_ms: int) -> dict[str, object]:
@@ -207,8 +226,8 @@ def _row(ref: ChatRef, made: Summary, cause: str, now_ms: int) -> dict[str, obje
 
 
 def _link(conn: sa.Connection, summary_id: int, sources: Sequence[Message]) -> None:
-    conn.execute(
-        _INSERT_LINK,
+    _INSERT_LINK.many(
+        conn,
         [
             {
                 "summary_id": summary_id,

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from previously.errors import Conflict, ProfileNotFound
+from previously.store.prepared import Prepared
 from previously.store.schema import profile
 
 _P = profile.c
@@ -70,11 +71,20 @@ def listing(conn: sa.Connection, owner: str) -> list[tuple[dict[str, Any], int]]
     return [(_values(row), row["version"]) for row in conn.execute(query).mappings()]
 
 
+_FIND = Prepared(
+    sa.select(profile).where(
+        _P.owner == sa.bindparam("of_owner"), _P.name == sa.bindparam("of_name")
+    )
+)
+
+
 def find(conn: sa.Connection, owner: str, name: str) -> tuple[dict[str, Any], int] | None:
     """The values and the version of one profile."""
-    query = sa.select(profile).where(_P.owner == owner, _P.name == name)
-    row = conn.execute(query).mappings().one_or_none()
-    return None if row is None else (_values(row), row["version"])
+    found = _FIND.one(conn, {"of_owner": owner, "of_name": name})
+    if found is None:
+        return None
+    row = dict(zip(_P.keys(), found, strict=True))
+    return _values(row), row["version"]
 
 
 def remove(conn: sa.Connection, owner: str, name: str) -> None:

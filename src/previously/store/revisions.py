@@ -10,6 +10,7 @@ from previously.errors import BadInput, SummaryNotFound
 from previously.measure import count_tokens
 from previously.model import CANCELLED, ChatRef, Summary, SummaryStatus, digest, key
 from previously.store import changes, coverage, rows
+from previously.store.prepared import Prepared
 from previously.store.rows import M, S
 from previously.store.schema import attempt, hole, link, summary, work
 
@@ -96,21 +97,35 @@ def restore(conn: sa.Connection, ref: ChatRef, revision_id: int, now_ms: int) ->
     return find(conn, ref, chosen.id)
 
 
-def rivals(conn: sa.Connection, ref: ChatRef, chosen: Summary) -> list[int]:
-    """Ready summaries of the same lane and level that claim one of its sources and were edited,
-    or are revisions of the same summary."""
-    targets = coverage.targets(conn, [chosen.id])[chosen.id]
-    root = sa.select(S.root_id).where(S.id == chosen.id).scalar_subquery()
-    same = sa.or_(S.root_id == root, S.edited_by_user.is_(True))
-    query = (
-        sa.select(S.id)
-        .join(link, link.c.summary_id == S.id)
-        .where(link.c.target_id.in_(targets), same)
-        .where(link.c.target_is_summary.is_(chosen.level > 0))
-        .where(S.chat_id == ref.id, S.lane == chosen.lane, S.status == READY, S.id != chosen.id)
-        .distinct()
+_MINE = link.alias("mine")
+_ROOT = sa.select(S.root_id).where(S.id == sa.bindparam("chosen")).scalar_subquery()
+_RIVALS = Prepared(
+    sa.select(S.id)
+    .join(link, link.c.summary_id == S.id)
+    .join(
+        _MINE,
+        sa.and_(
+            _MINE.c.target_id == link.c.target_id,
+            _MINE.c.target_is_summary == link.c.target_is_summary,
+        ),
     )
-    return list(conn.execute(query).scalars())
+    .where(
+        _MINE.c.summary_id == sa.bindparam("chosen"),
+        sa.or_(S.root_id == _ROOT, S.edited_by_user.is_(True)),
+        S.chat_id == sa.bindparam("chat"),
+        S.lane == sa.bindparam("of_lane"),
+        S.status == sa.literal_column(f"'{READY}'"),
+        S.id != sa.bindparam("chosen"),
+    )
+    .distinct()
+)
+
+
+def rivals(conn: sa.Connection, ref: ChatRef, chosen: Summary) -> list[int]:
+    """Ready summaries of the same lane that claim one of its sources and were edited, or are
+    revisions of the same summary."""
+    values = {"chosen": chosen.id, "chat": ref.id, "of_lane": chosen.lane}
+    return [row[0] for row in _RIVALS.all(conn, values)]
 
 
 def reject(conn: sa.Connection, ref: ChatRef, proposal_id: int) -> None:

@@ -84,8 +84,8 @@ _FINISH = (
         lease_owner=None,
     )
 )
-_FENCE = sa.select(W.fence).where(W.chat_id == _CHAT).with_for_update()
-_FORGET = sa.delete(attempt).where(A.chat_id == _CHAT, A.task_id == sa.bindparam("task"))
+_FENCE = Prepared(sa.select(W.fence).where(W.chat_id == _CHAT).with_for_update())
+_FORGET = Prepared(sa.delete(attempt).where(A.chat_id == _CHAT, A.task_id == sa.bindparam("task")))
 _ATTEMPTS = Prepared(
     sa.select(
         A.task_id, A.lane, A.verdict, A.error_class, A.error_text, A.tries, A.not_before
@@ -175,7 +175,8 @@ def _fenced(
 
 
 def _check(conn: sa.Connection, lease: Lease) -> None:
-    if conn.execute(_FENCE, {"chat": lease.ref.id}).scalar() != lease.fence:
+    found = _FENCE.one(conn, {"chat": lease.ref.id})
+    if found is None or found[0] != lease.fence:
         raise LeaseLost(f"another worker has chat {lease.ref.name!r}")
 
 
@@ -235,11 +236,11 @@ def decide(
 def forget_attempts(conn: sa.Connection, lease: Lease, task_ids: Sequence[str]) -> None:
     """These tasks are no longer due: their messages were covered or have changed."""
     _check(conn, lease)
-    conn.execute(_FORGET, [{"chat": lease.ref.id, "task": t} for t in task_ids])
+    _FORGET.many(conn, [{"chat": lease.ref.id, "task": t} for t in task_ids])
 
 
 def _forget(conn: sa.Connection, ref: ChatRef, task_id: str) -> None:
-    conn.execute(_FORGET, {"chat": ref.id, "task": task_id})
+    _FORGET.many(conn, [{"chat": ref.id, "task": task_id}])
 
 
 def attempts(conn: sa.Connection, ref: ChatRef) -> dict[str, Attempt]:
