@@ -87,10 +87,12 @@ def _kept(
 
     Where something has to give way, what is recalled gets its share: that may be what gives way.
     """
-    told = groups(snapshot.tail[: pending_start(snapshot.tail)])
-    tail = [[_raw(m, "tail") for m in group] for group in told]
+    told = snapshot.tail[: pending_start(snapshot.tail)]
+    tail = [[_raw(m, "tail") for m in group] for group in groups(told)]
     shown = list(snapshot.shown)
-    if recalls and total_tokens(before) + _size(tail) > room:
+    if total_tokens(before) + total_tokens(told) <= room:
+        return tail, shown
+    if recalls:
         room -= int(room * FRAGMENTS_SHARE)
     while total_tokens(before) + _size(tail) > room and _drop_oldest(tail, shown, room):
         before = tuple(_render(snapshot.lane, shown))
