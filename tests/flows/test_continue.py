@@ -172,3 +172,13 @@ async def test_settings_preset_and_a_chain_go_along(open_memory: Opener):
         carried = await third.carried()
         assert [c.from_title for c in carried] == ["old"] * (len(carried) - 1) + ["second"]
         assert "Chapter two" in carried[-1].text
+
+
+async def test_a_chinese_chat_hands_its_turns_on_in_chinese(open_memory: Opener):
+    async with open_memory() as memory:
+        old = await memory.chat("旧")
+        await old.append("user", "今晚谁守灯？")
+        await old.append("assistant", "托马斯守灯，他答应天亮前不离开。")
+        (piece,) = await (await old.continue_as("新")).carried()
+    assert piece.text.startswith("用户")
+    assert "assistant" not in piece.text

@@ -32,7 +32,7 @@ export function Cleaning({ field, value, own, error, onChange }: {
   return (
     <details class="card stack" open={rules.length > 0 || error !== ""} data-setting={field.name}>
       <summary><h2>{t("cleaning.title")}</h2></summary>
-      <p class="soft">{field.help[lang.value]}</p>
+      <p class="soft">{t("cleaning.text")}</p>
       {rules.length > 0 && (
         <table class="rules">
           <caption>{field.title[lang.value]}</caption>

@@ -18,6 +18,7 @@ from previously.model import (
     Carried,
     Chat,
     ChatRef,
+    Line,
     Message,
     NewCarried,
     Snapshot,
@@ -26,6 +27,7 @@ from previously.model import (
 from previously.service.chats import check_name
 from previously.service.desk import AS_SAID, Desk
 from previously.settings import COVERS_LOADED_MAX, TAIL_SHARE, Settings
+from previously.text.language import language_of
 from previously.text.lines import lines_of, transcript
 from previously.text.turns import turns
 
@@ -110,7 +112,7 @@ class _Hand:
         return self._piece(summary.text, summary, kind=summary.kind, extract_=summary.is_extract)
 
     def _pinned(self, message: Message) -> NewCarried:
-        return self._piece(transcript(lines_of([message])), message, kind=PINNED)
+        return self._piece(transcript(_lines([message])), message, kind=PINNED)
 
     def _extracts(self, rest: Sequence[Message], settings: Settings) -> Iterator[NewCarried]:
         """The newest turns, as many as a tail has room for; each in its own most telling words."""
@@ -118,7 +120,7 @@ class _Hand:
         left = int(settings.budget_tokens * TAIL_SHARE)
         made: list[NewCarried] = []
         for turn in reversed([*closed, last] if last else closed):
-            lines = [(line.speaker, line.text) for line in lines_of(turn)]
+            lines = [(line.speaker, line.text) for line in _lines(turn)]
             text = extract(lines, min(settings.mini_tokens, left))
             left -= count_tokens(text)
             if not text or left < 0:
@@ -143,3 +145,8 @@ class _Hand:
 
     def _present(self, presence: int | None) -> frozenset[str] | None:
         return None if presence is None else self._presences.get(presence, frozenset())
+
+
+def _lines(messages: Sequence[Message]) -> tuple[Line, ...]:
+    """As they read in the language that they were said in."""
+    return lines_of(messages, language_of("\n".join(m.body for m in messages)))

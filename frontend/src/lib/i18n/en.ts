@@ -213,6 +213,7 @@ export const en = {
   "summaries.run": "Summarise now",
   "summaries.run.begun": "Every closed turn is being summarised.",
   "cleaning.title": "Cleaning of messages",
+  "cleaning.text": "Regular expressions, as JavaScript has them, run in order over each message before it is summarised. What is stored stays.",
   "cleaning.pattern": "Pattern",
   "cleaning.flags": "Flags",
   "cleaning.replacement": "Replacement",

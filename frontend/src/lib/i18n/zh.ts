@@ -214,6 +214,7 @@ export const zh: Record<keyof typeof en, string> = {
   "summaries.run": "立即生成摘要",
   "summaries.run.begun": "正在为所有已结束的回合写摘要。",
   "cleaning.title": "消息清洗",
+  "cleaning.text": "总结之前，按顺序对每条消息执行这些 JavaScript 正则。存下来的消息不变。",
   "cleaning.pattern": "正则",
   "cleaning.flags": "标志",
   "cleaning.replacement": "替换为",
