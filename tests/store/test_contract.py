@@ -179,7 +179,7 @@ async def test_a_draft_whose_source_changed_is_refused_and_changes_nothing(
     await agrees(database, chat)
 
 
-@pytest.mark.proves("I2")
+@pytest.mark.proves("I2", "G-03")
 async def test_no_message_is_covered_twice(store: SqlStore, database: Database):
     chat, said = await chat_with(store, 6)
     lease = await lease_on(store, chat)
