@@ -73,6 +73,9 @@ def tail_from(
     """
     split = pending_start(snapshot.tail)
     room = budget_tokens - head_tokens - total_tokens(snapshot.tail[split:])
+    fits = total_tokens(before) + total_tokens(snapshot.tail[:split]) <= room
+    if fits and not snapshot.tail_cut:
+        return snapshot.fold.tail_pos  # nearly every turn: nothing has to be taken apart for it
     tail, _ = _kept(snapshot, before, room, recalls=snapshot.settings.related)
     kept = sum(map(len, tail))
     if kept == split and not snapshot.tail_cut:

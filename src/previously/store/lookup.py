@@ -20,6 +20,7 @@ from sqlalchemy.dialects import postgresql
 from previously.model import BIRTH_BITS, BIRTH_MASK, ChatRef, Message, birth, key
 from previously.store import Candidate, Found, TermStats, floors, rows
 from previously.store.index import DIFFERS, SHOWN, TOUCHED, is_sqlite, slot
+from previously.store.prepared import Prepared
 from previously.store.rows import M
 from previously.store.schema import (
     chat,
@@ -76,7 +77,8 @@ _BY_FTS = sa.text(
     f"SELECT {_WANTED} FROM posting CROSS JOIN message AS m ON m.id = posting.rowid"  # noqa: S608
     f" WHERE posting MATCH :query AND posting.rowid BETWEEN :first AND :last AND {_LIVE}"
     " ORDER BY posting.rowid DESC LIMIT :limit"
-)
+).columns(*_COLUMNS)
+_HELD = Prepared(_BY_FTS)
 _SLOTS = sa.bindparam("slots", type_=postgresql.ARRAY(sa.Integer))
 
 
@@ -129,7 +131,7 @@ def _holding(
     """The newest messages that hold one of the terms, or every one."""
     if is_sqlite(conn):
         query = (" AND " if every else " OR ").join(f'"{term}"' for term in wanted)
-        found = conn.execute(_BY_FTS, {**scope.values, "query": query})
+        found = _HELD.all(conn, {**scope.values, "query": query})
     else:
         statement = _ALL if every else _COMMON if common else _ANY
         slots = [slot(scope.chat_id, term) for term in wanted]
@@ -207,6 +209,9 @@ _CHANGED = (
 )
 
 
+_NEW, _OTHER = Prepared(_NOT_YET), Prepared(_CHANGED)
+
+
 def _fresh(
     conn: sa.Connection, ref: ChatRef, indexed_to: tuple[int, int], before_pos: int
 ) -> tuple[Candidate, ...]:
@@ -214,8 +219,8 @@ def _fresh(
     rev, next_n = indexed_to
     new = {"first": key(ref.id, next_n), "last": key(ref.id, BIRTH_MASK), "before": before_pos}
     old = {"first": key(ref.id, 0), "last": key(ref.id, next_n - 1), "before": before_pos}
-    fresh = _candidates(conn.execute(_NOT_YET, new))
-    return fresh + _candidates(conn.execute(_CHANGED, {"chat": ref.id, "rev": rev, **old}))
+    fresh = _candidates(_NEW.all(conn, new))
+    return fresh + _candidates(_OTHER.all(conn, {"chat": ref.id, "rev": rev, **old}))
 
 
 def _late(
