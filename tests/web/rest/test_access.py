@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 
 from previously.errors import BadInput
+from previously.web.rest import described
 from previously.web.serve import listen
 from tests.web.rest.rig import Rest, opened
 
@@ -117,3 +118,11 @@ async def test_only_a_server_with_a_token_leaves_loopback(guarded: Rest):
     assert answer.status == 201
     foreign = {**named, "Origin": "http://evil.example"}
     assert (await guarded.call("GET", "chats", headers=foreign)).status == 403
+
+
+async def test_the_interface_is_described_when_asked(rest: Rest):
+    told = await rest.get("openapi.json")
+    assert told == described()
+    assert "HTTPValidationError" not in told["components"]["schemas"]
+    assert {"4XX", "5XX"} <= set(told["paths"]["/chats"]["get"]["responses"])
+    assert "/openapi.json" not in told["paths"]

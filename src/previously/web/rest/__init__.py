@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from importlib.metadata import version
 from typing import Any, cast
 
 from fastapi import FastAPI
-from starlette.responses import PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -75,10 +77,11 @@ def rest_routes(context: Context, meter: Meter) -> list[Mount | Route]:
 
 def rest_app(context: Context) -> FastAPI:
     """The application behind /api."""
-    app = FastAPI(
+    app = _Described(
         title="Previously",
         summary="See and steer the memory of long chats.",
         version=version("previously"),
+        openapi_url=None,  # told by a route of our own
         docs_url=None,  # its page would fetch scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
@@ -91,7 +94,7 @@ def rest_app(context: Context) -> FastAPI:
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
-    _describe_problems(app)
+    app.add_route("/openapi.json", _description, methods=["GET"])
     return app
 
 
@@ -100,9 +103,23 @@ def described() -> dict[str, Any]:
     return rest_app(Context(cast(Service, None))).openapi()
 
 
-def _describe_problems(app: FastAPI) -> None:
+class _Described(FastAPI):
+    """Described when somebody asks: that takes longer than all the rest of a start."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            _describe_problems(super().openapi())
+        assert self.openapi_schema is not None
+        return self.openapi_schema
+
+
+async def _description(request: Request) -> Response:
+    """Made beside the loop, so that no turn waits for it."""
+    return JSONResponse(await asyncio.to_thread(request.app.openapi))
+
+
+def _describe_problems(described: dict[str, Any]) -> None:
     """One shape for every error, in the place of the framework's own."""
-    described = app.openapi()
     schemas = described["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
