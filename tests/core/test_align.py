@@ -410,6 +410,16 @@ def test_what_was_taken_for_an_instruction_is_believed_once_it_has_come_to_rest(
     assert texts(turn.appends) == ["嗯。", "five", "six", "seven", "eight"]
 
 
+def test_an_instruction_behind_words_that_are_said_again_has_moved_with_them() -> None:
+    kept = stored("u:one", "a:two", "u:嗯。", "a:three", "u:嗯。?", "a:four?")
+    first = history("u:one", "a:two", "u:嗯。", "u:note", "a:three", "u:嗯。", "a:four", "u:five")
+    seen = align(kept, first)
+    kept += [_message(7, said("u:five")), _message(8, said("a:six"))]
+    then = ["u:one", "a:two", "u:嗯。", "a:three", "u:嗯。", "u:note", "a:four", "a:other note"]
+    found = align(kept, history(*then, "u:five", "a:six", "u:seven"), habit=seen.habit)
+    assert turn_of(found).inserts == ()
+
+
 def test_an_instruction_at_one_depth_never_comes_to_rest() -> None:
     note, habit = said("u:note"), Habit(floating=frozenset({normal.mark(said("u:note"))}))
     talk, shelf = ["u:one", "a:two", "u:three"], Shelf()

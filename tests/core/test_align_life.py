@@ -392,7 +392,10 @@ class Life(RuleBasedStateMachine):
     @rule(names=st.booleans(), merges=st.booleans())
     def dress(self, names: bool, merges: bool) -> None:
         self.client.names = names
-        self.client.merges = merges and all(role == "system" for role, _, _ in self.client.injected)
+        told_apart = not self.behind and all(
+            role == "system" for role, _, _ in self.client.injected
+        )
+        self.client.merges = merges and told_apart
         self.changed = True
 
     @precondition(lambda self: not self.changed)

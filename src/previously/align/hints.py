@@ -50,7 +50,7 @@ def _number(given: object) -> int | None:
 class Spot:
     """Where a text stood that no stored message says."""
 
-    after: bytes  # the last stored message before it
+    after: int  # the last stored message before it; 0: none
     later: int  # how much was said after it
     spoken: bool  # it may have been said by somebody: it is no instruction
     order: int  # among what else stood there…
@@ -73,7 +73,7 @@ class Habit:
     def written(self) -> dict[str, Any]:
         """What is worth to outlive a process: texts that are injected, or may be."""
         spots = {
-            mark.hex(): [s.after.hex(), s.later, s.order, s.request, s.newest, s.stays]
+            mark.hex(): [s.after, s.later, s.order, s.request, s.newest, s.stays]
             for mark, s in self.spots.items()
             if s.spoken
         }
@@ -88,7 +88,7 @@ class Habit:
         spots = {
             # Requests are numbered by each process for itself.
             bytes.fromhex(mark): Spot(
-                bytes.fromhex(after),
+                after,
                 later,
                 spoken=True,
                 order=order,
@@ -97,6 +97,7 @@ class Habit:
                 stays=stays[0] if stays else 0,
             )
             for mark, (after, later, order, n, newest, *stays) in written["spots"].items()
+            if isinstance(after, int)  # as it is written since
         }
         return replace(
             self,

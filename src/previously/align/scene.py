@@ -23,7 +23,7 @@ SPOTS_MAX = 128  # texts remembered of a chat
 LAST_TURN = 4  # messages among which a question stands that was not seen again yet
 RESTS_AFTER = 2  # turns
 TURN = 2  # messages that are said in it: an instruction that is added is only one
-START = b""
+START = 0  # in the place of a message: there is none before it
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Scene:
     def mark(self, i: int) -> bytes:
         """What a piece is remembered by."""
         if i not in self._marks:
-            self._marks[i] = normal.mark(self.pieces[i].said) if i >= 0 else START
+            self._marks[i] = normal.mark(self.pieces[i].said)
         return self._marks[i]
 
     @cached_property
@@ -65,17 +65,17 @@ class Scene:
     def spots(self) -> dict[int, Spot]:
         """Where every piece stands that no stored message says."""
         spots: dict[int, Spot] = {}
-        before = -1
+        before = START
         newest = max((m.id for m in self.stored), default=0)
         later = sum(1 for i in self.history if self.pieces[i].role != "system")
         for i in self.history:
             spoken = self.pieces[i].role != "system"
             later -= spoken
             if i in self.said:
-                before = i
+                before = self.stored[self.said[i]].id
             else:
                 seen = (i, self.habit.requests, newest)
-                spots[i] = Spot(self.mark(before), later, spoken, *seen)
+                spots[i] = Spot(before, later, spoken, *seen)
         return spots
 
     @cached_property
@@ -130,7 +130,7 @@ class Scene:
         then, or not stored yet and before it as well."""
         if old.after == spot.after:
             return True
-        anchor = self._said_at.get(old.after, i) if old.after != START else -1
+        anchor = self._shown_at.get(old.after, i) if old.after != START else -1
         between = [k for k in self.said if anchor < k < i and not self._was_hidden(k, old)]
         since = [self.habit.spots.get(self.mark(k)) for k in between]
         return anchor < i and all(
@@ -146,9 +146,17 @@ class Scene:
     def _said_at(self) -> dict[bytes, int]:
         return {self.mark(i): i for i in self.said}
 
-    def _stands_once(self, mark: bytes) -> bool:
-        """Whether it is stored, and nothing else in this request says the same."""
-        return mark in self._said_at and sum(self.mark(i) == mark for i in self.history) == 1
+    @cached_property
+    def _shown_at(self) -> dict[int, int]:
+        """Stored message, by its id → piece."""
+        return {self.stored[j].id: i for i, j in self.pairs}
+
+    def _stands_once(self, message_id: int) -> bool:
+        """Whether the request shows this message, and nothing else in it says the same."""
+        shown = self._shown_at.get(message_id)
+        if shown is None:
+            return False
+        return sum(self.mark(i) == self.mark(shown) for i in self.history) == 1
 
     @cached_property
     def _spot_marks(self) -> Counter[bytes]:
