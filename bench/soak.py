@@ -135,7 +135,7 @@ def _reply(raw: bytes) -> str:
     """The words of a stream, as far as it came."""
     words: list[str] = []
     for line in raw.splitlines():
-        with suppress(ValueError):
+        with suppress(ValueError, KeyError):  # an error is an event too
             if line.startswith(b"data: {"):
                 words.append(json.loads(line[6:])["choices"][0]["delta"]["content"])
     return "".join(words)
