@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from previously.model import ChatRef, Message
@@ -31,6 +31,7 @@ INFIX_CHARS_MIN = 3
 INFIX_CHATS_MAX = 16  # newest chats that are looked through for a part of a word
 SNIPPET_CHARS = 120
 SNIPPET_BEFORE_CHARS = 30
+HELD_TEXTS, HELD_CHARS_MAX = 1_024, 2_000  # as they are compared
 NO_END = 1 << 62  # after every message
 
 SATURATION, LENGTH_SHARE = 1.2, 0.75  # k1 and b of BM25
@@ -129,7 +130,7 @@ def rank(
     average = stats.tokens / stats.messages if stats.messages else 0.0
     made: list[Ranked] = []
     for message in found:
-        text = normal(message.body)
+        text = _normal_again(message.body)
         often = {t: n for t, count in counters if (n := count(text))}
         if not often:
             continue
@@ -141,6 +142,14 @@ def rank(
         made.append(Ranked(message, score + bonus * whole, tuple(often), reason))
     made.sort(key=_best_first)
     return made
+
+
+def _normal_again(text: str) -> str:
+    """`normal`, held for a while: what the index does not know yet is ranked turn after turn."""
+    return _held(text) if len(text) <= HELD_CHARS_MAX else normal(text)
+
+
+_held = lru_cache(HELD_TEXTS)(normal)
 
 
 def _best_first(ranked: Ranked) -> tuple[float, int, int]:
