@@ -110,25 +110,40 @@ class Contents:
     """What is wrong with a memory that is sound as a file; or was, if it has been mended."""
 
     chats: tuple[str, ...]  # whose coverage is not what messages and hashes say
+    unlisted: tuple[str, ...]  # whose search index is not what their messages say
     unfinished: int  # copies that nobody sees
 
 
 async def verify(location: Location, *, repair: bool) -> Contents:
     """Compare all that is derived with what it is derived from; `repair` writes down the latter."""
     store = SqlStore(await _open(location, read_only=not repair), clock_ms, {})
-    wrong: list[str] = []
     try:
         unfinished = await (store.remove_abandoned() if repair else store.unfinished())
-        for ref, lane in await store.lanes():
-            if await (store.repair(ref, lane) if repair else _differs(store, ref, lane)):
-                wrong.append(ref.name)
+        return Contents(
+            await _uncovered(store, repair=repair),
+            await _unlisted(store, repair=repair),
+            unfinished,
+        )
     finally:
         await store.close()
-    return Contents(tuple(dict.fromkeys(wrong)), unfinished)
 
 
-async def _differs(store: SqlStore, ref: ChatRef, lane: str) -> bool:
-    return not await store.is_sound(ref, lane)
+async def _uncovered(store: SqlStore, *, repair: bool) -> tuple[str, ...]:
+    wrong: dict[str, None] = {}
+    for ref, lane in await store.lanes():
+        differs = await store.repair(ref, lane) if repair else not await store.is_sound(ref, lane)
+        if differs:
+            wrong[ref.name] = None
+    return tuple(wrong)
+
+
+async def _unlisted(store: SqlStore, *, repair: bool) -> tuple[str, ...]:
+    wrong: dict[str, None] = {}
+    for ref in await store.indexed_chats():
+        differs = await store.reindex(ref) if repair else not await store.index_is_sound(ref)
+        if differs:
+            wrong[ref.name] = None
+    return tuple(wrong)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -83,20 +84,25 @@ async def _contents(location: app.Location, *, repair: bool) -> list[Finding]:
         found = await app.verify(location, repair=repair)
     except PreviouslyError as error:
         return [Finding("coverage", ok=False, says=str(error))]
-    return [_coverage(found, repair=repair), *_unfinished(found, repair=repair)]
+    return [
+        _derived("coverage", found.chats, "was wrong and is mended", repair=repair),
+        _derived("search index", found.unlisted, "was wrong and is made anew", repair=repair),
+        *_unfinished(found, repair=repair),
+    ]
 
 
-def _coverage(found: app.Contents, *, repair: bool) -> Finding:
-    if not found.chats:
-        return Finding("coverage", ok=True, says="what is written down agrees with the messages")
-    names = ", ".join(found.chats[:NAMES_MAX])
-    if len(found.chats) > NAMES_MAX:
-        names += f" and {len(found.chats) - NAMES_MAX} more"
+def _derived(what: str, chats: Sequence[str], mended: str, *, repair: bool) -> Finding:
+    """Something that is written down and follows from the messages."""
+    if not chats:
+        return Finding(what, ok=True, says="what is written down agrees with the messages")
+    names = ", ".join(chats[:NAMES_MAX])
+    if len(chats) > NAMES_MAX:
+        names += f" and {len(chats) - NAMES_MAX} more"
     if repair:
-        return Finding("coverage", ok=True, says=f"was wrong and is mended; chats: {names}")
-    which = "chat" if len(found.chats) == 1 else "chats"
-    says = f"coverage of {which} {names} is wrong; run `previously doctor --repair`"
-    return Finding("coverage", ok=False, says=says)
+        return Finding(what, ok=True, says=f"{mended}; chats: {names}")
+    which = "chat" if len(chats) == 1 else "chats"
+    says = f"{what} of {which} {names} is wrong; run `previously doctor --repair`"
+    return Finding(what, ok=False, says=says)
 
 
 def _unfinished(found: app.Contents, *, repair: bool) -> list[Finding]:

@@ -153,3 +153,44 @@ def test_without_a_database_there_is_nothing_to_mend(
     assert code == 0
     assert finding(found, "coverage") is None
     assert not (tmp_path / "none.db").exists()
+
+
+UNLISTED = {
+    "a term is counted too often": "UPDATE term_count SET messages = messages + 1 WHERE {BAD}",
+    "a term is not counted": "DELETE FROM term_count WHERE {BAD}",
+    "messages are not counted": "UPDATE index_state SET messages = 1 WHERE {BAD}",
+    "a message was left out": "DELETE FROM indexed WHERE message_id = (SELECT min(id) FROM message"
+    " WHERE {BAD})",
+}
+
+
+async def caught_up(path: Path) -> list[str]:
+    """What a search in the spoiled chat finds once its index is there."""
+    house = await app.build(path, worker=False)
+    try:
+        while await house.store.index_some(100, ripe=False):
+            pass
+        hits = await house.service.search("the key 3 well", chat="bad")
+        return [hit.message.body for hit in hits]
+    finally:
+        await house.close()
+
+
+@pytest.mark.parametrize("what", UNLISTED)
+def test_a_wrong_search_index_is_reported_and_made_anew(
+    path: Path, capsys: pytest.CaptureFixture[str], what: str
+):
+    before = asyncio.run(caught_up(path))
+    spoil(path, UNLISTED[what].format(BAD=BAD))
+    code, found = doctor(path, capsys)
+    wrong = finding(found, "search index")
+    assert wrong is not None
+    assert (code, wrong["ok"]) == (1, False)
+    assert wrong["says"] == "search index of chat bad is wrong; run `previously doctor --repair`"
+    code, found = doctor(path, capsys, "--repair")
+    mended = finding(found, "search index")
+    assert mended is not None
+    assert (code, mended["says"]) == (0, "was wrong and is made anew; chats: bad")
+    assert asyncio.run(caught_up(path)) == before
+    code, found = doctor(path, capsys)
+    assert code == 0

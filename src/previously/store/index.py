@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import BindParameter
 from sqlalchemy.dialects import postgresql
 
-from previously.model import BIRTH_MASK, HIDING, Kind, State, digest, key
+from previously.model import BIRTH_MASK, HIDING, ChatRef, Kind, State, digest, key
 from previously.store.rows import M
 from previously.store.schema import (
     chat,
@@ -37,6 +37,7 @@ from previously.text.terms import speaker_term, terms
 
 BATCH_CHARS_MAX = 100_000  # of text in one transaction, so that a turn never waits long for it
 RIPE_MESSAGES = 64  # fewer wait for company: each batch touches pages all over the counts…
+FORGOTTEN_AT_ONCE = 1_000  # messages whose old texts are held in memory
 QUIET_MS = 600_000  # …unless the chat has been silent for so long
 
 D, T, X, W = indexed.c, term_count.c, index_state.c, work.c
@@ -375,6 +376,38 @@ def recompute(conn: sa.Connection, chat_id: int) -> Derived:
         entries[row.id] = row.version
         tokens += row.tokens
     return Derived(len(entries), tokens, dict(counts), entries)
+
+
+def is_sound(conn: sa.Connection, chat_id: int) -> bool:
+    """Whether a chat's entries and counts are what its messages make, once they are all in."""
+    state = conn.execute(STATE, {"chat": chat_id}).one_or_none()
+    if state is None or state.seen_rev != state.rev:
+        return True  # it is behind: what it holds is not expected to be what is said now
+    return stored(conn, chat_id) == recompute(conn, chat_id)
+
+
+def rebuild(conn: sa.Connection, chat_id: int) -> bool:
+    """Take a wrong index of a chat out, for the background to make it anew; whether it was wrong.
+
+    In one step: nobody must feed what is half taken out.
+    """
+    conn.execute(_HOLD_STATE, {"chat": chat_id})
+    if is_sound(conn, chat_id):
+        return False
+    while forget(conn, chat_id, FORGOTTEN_AT_ONCE):
+        pass
+    return True
+
+
+def held(conn: sa.Connection) -> list[ChatRef]:
+    """The visible chats of which something is in the index."""
+    query = (
+        sa.select(chat.c.id, chat.c.owner, chat.c.name)
+        .join(index_state, X.chat_id == chat.c.id)
+        .where(chat.c.building.is_(False), chat.c.deleted_at.is_(None))
+        .order_by(chat.c.id)
+    )
+    return [ChatRef(*row) for row in conn.execute(query)]
 
 
 def repair(conn: sa.Connection, chat_id: int) -> bool:

@@ -207,6 +207,18 @@ class SqlStore:
 
         return await self._db.read(read)
 
+    async def indexed_chats(self) -> list[ChatRef]:
+        """Those of which something can be found by search."""
+        return await self._db.read(index.held)
+
+    async def index_is_sound(self, ref: ChatRef) -> bool:
+        """Whether search knows of a chat what its messages say."""
+        return await self._db.read(index.is_sound, ref.id)
+
+    async def reindex(self, ref: ChatRef) -> bool:
+        """Let a wrong index of a chat be made anew in the background; whether it was wrong."""
+        return await self._db.write(index.rebuild, ref.id)
+
     async def unfinished(self) -> int:
         """How many chats are being built, or were when a process died."""
         return await self._db.read(branches.unfinished)
