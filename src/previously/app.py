@@ -18,7 +18,6 @@ import sqlalchemy as sa
 
 from previously.errors import BadInput, ChatNotFound
 from previously.llm import Llm
-from previously.model import ChatRef
 from previously.runner import Runner
 from previously.service import Service
 from previously.settings import checked, from_environment, layered
