@@ -11,7 +11,7 @@ import pytest
 
 from previously.errors import PreviouslyError
 from previously.model import ChatRef, Fold, FoldKey, Message, NewMessage, State, TurnRecord
-from previously.store import Database, recent
+from previously.store import Database, recent, sql
 from previously.store.postgres import PostgresDatabase
 from previously.store.recent import Recent, Recents
 from previously.store.sql import SqlStore
@@ -212,6 +212,19 @@ def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch):
     assert [held.get(ref) is not None for ref in refs] == [False, False, True, True, True]
     held.seen(refs[4], Recent.of(2, (message(1, "x" * (recent.CHARS_KEPT + 1)),), whole=True), 1)
     assert held.get(refs[4]) is None
+
+
+async def test_settings_are_held_of_so_many_chats(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sql, "SETTINGS_KEPT", 3)
+    database = SqliteDatabase(tmp_path / "many.db")
+    store = SqlStore(database, clock, {})
+    for n in range(5):
+        chat, _ = await chat_with(store, 2, f"chat {n}")
+        await store.glance(chat.ref, KEY, 2)
+    assert len(store._settings) == 3
+    await database.close()
 
 
 def test_a_look_that_comes_late_takes_nothing_back():

@@ -92,6 +92,7 @@ NO_END = 1 << 62
 BUILDING_MS_MAX = 3_600_000  # another process may still be at work on a copy younger than that
 
 INDEX_BATCH = 256  # messages that are taken out of the index in one transaction
+SETTINGS_KEPT = 1_024  # chats whose settings are held in memory
 FOLDS_KEPT = 256  # resolved folds held in memory; a fold changes every few turns at most
 
 
@@ -390,6 +391,8 @@ class SqlStore:
             bodies = (read.shared_body, read.character_body, read.settings_body)
             known = (revisions_seen, layered(self._base, *map(json.loads, bodies))[0])
             self._settings[ref.id] = known
+            if len(self._settings) > SETTINGS_KEPT:
+                self._settings.pop(next(iter(self._settings)))
         return known[1]
 
     async def save_fold(self, ref: ChatRef, moved: Fold, seen_rev: int) -> bool:
