@@ -182,6 +182,7 @@ def test_who_has_no_name_is_called_by_a_word_of_the_language():
         ("The sea is calm.<think>and now", "The sea is calm."),
         ("<think>nothing else</think>", "<think>nothing else</think>"),
         ("a < b", "a < b"),
+        (" as it was said\n", " as it was said\n"),
     ],
 )
 def test_what_a_model_said_to_itself_is_no_material(body: str, told: str):

@@ -45,7 +45,8 @@ def body_of(message: Message) -> str:
     """What was said. A model's thinking is no part of it, unless there is nothing else."""
     if message.role != "assistant":
         return message.body
-    return without_reasoning(message.body).strip() or message.body
+    said = without_reasoning(message.body)
+    return message.body if said == message.body else said.strip() or message.body
 
 
 def spoken_text(message: Message, language: str) -> str:
