@@ -647,3 +647,14 @@ def test_a_client_that_sends_everything_is_always_understood_when_it_goes_on(
         shelf.record(turn_of(found), said(f"a:{step.reply}"))
         log = [*asked, said(f"a:{step.reply} [{number}]" if step.cleaned else f"a:{step.reply}")]
     assert len(shelf.messages) == len(log)
+
+
+def test_a_turn_that_repeats_earlier_words_is_revealed_with_its_reply():
+    """The words alone are remembered as the stored ones that they repeat."""
+    past = ["u:one", "a:1", "u:two", "a:2", "u:three", "a:3"]
+    more = ["u:one", "a:1", "u:one", "a:new", "u:two", "a:2", "u:three", "a:3"]
+    first = align(stored(*past), history(*more, "u:five"))
+    assert turn_of(first).inserts == ()
+    kept = stored(*past, "u:five?", "a:5?")
+    found = align(kept, history(*more, "u:five", "a:5", "u:six"), habit=first.habit)
+    assert [(before, texts(new)) for before, new in turn_of(found).inserts] == [(3, ["one", "new"])]

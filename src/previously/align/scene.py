@@ -189,6 +189,12 @@ class Scene:
         old = self.habit.spots.get(self.mark(i))
         return old is not None and spot.later > old.later and self._is_anchored(i, old, spot)
 
+    def are_settled(self, run: Sequence[int]) -> bool:
+        """Whether these are, side by side. What says again what is stored elsewhere is remembered
+        as that, and never by itself: it is settled with what stands beside it."""
+        settled = [i for i in run if self.is_settled(i)]
+        return bool(settled) and all(i in settled or self.mark(i) in self._said_at for i in run)
+
     def was_seen(self, i: int) -> bool:
         """Whether an earlier request had it."""
         return self.mark(i) in self.habit.spots
