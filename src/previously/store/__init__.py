@@ -65,6 +65,15 @@ class Database(Protocol):
         self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T: ...
 
+    def at_once(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T | None:
+        """What one short read finds, on this very thread; None where that might take a while.
+
+        For a read of a row or two, which costs less than to hand it over and wait for it.
+        """
+        ...
+
     async def close(self) -> None: ...
 
 

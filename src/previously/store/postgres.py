@@ -133,6 +133,12 @@ class PostgresDatabase:
         """Run one function on one consistent state."""
         return await self._run(self._reader, lambda conn: function(conn, *args, **kw))
 
+    def at_once(
+        self, function: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T | None:
+        """Nothing: every read goes over the network."""
+        return None
+
     async def _run(self, engine: AsyncEngine, function: Callable[[sa.Connection], T]) -> T:
         """Again, if another transaction or a lost connection got in the way before the commit.
 

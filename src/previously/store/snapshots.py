@@ -254,6 +254,26 @@ def glance(
     return Glance(_read(head, fold_, shown, tail, tail_max), held, needed)
 
 
+def glance_at_held(
+    conn: sa.Connection,
+    ref: ChatRef,
+    fold_key: FoldKey,
+    known: KnownFold,
+    recent: Recent,
+    limits: tuple[int, int],
+) -> Glance | None:
+    """The same from one row, if everything else is held already; None if something is not."""
+    newest_max, tail_max = limits
+    head = _head(conn, ref, fold_key)
+    if head.stale or known[0].version != head.version or not recent.serves(head.rev, newest_max):
+        return None
+    tail = _tail_among(recent, known[0].tail_pos, tail_max)
+    if tail is None:
+        return None
+    needed = max(newest_max, len(tail))
+    return Glance(_read(head, *known, tail, tail_max), recent, needed)
+
+
 def _head(conn: sa.Connection, ref: ChatRef, fold_key: FoldKey) -> _Head:
     values = {"audience": fold_key.audience, "budget": fold_key.budget_tokens}
     found = _HEAD.one(conn, {"chat": ref.id, "scope_id": str(ref.id), **values})

@@ -350,8 +350,13 @@ class SqlStore:
         """A narrow snapshot and the newest messages of the same moment, each row read once."""
         fold, recent = self._folds.get((ref.id, fold_key)), self._recent.get(ref)
         limits = newest_max, TAIL_LOADED_MAX
-        look = snapshots.glance, ref, fold_key, fold, recent, limits
-        seen = await self._db.read(*look)
+        seen = None
+        if fold is not None and recent is not None:
+            held = snapshots.glance_at_held, ref, fold_key, fold, recent, limits
+            seen = self._db.at_once(*held)
+        if seen is None:
+            look = snapshots.glance, ref, fold_key, fold, recent, limits
+            seen = await self._db.read(*look)
         self._recent.seen(ref, seen.held, seen.needed)
         return self._snapshot(ref, fold_key, seen.read), seen.held.messages[-newest_max:]
 
