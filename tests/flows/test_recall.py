@@ -72,8 +72,9 @@ async def test_a_promise_is_quoted_when_somebody_comes_back_to_it(open_memory: O
         await chat.append("user", mention)
         prompt = await chat.prompt(BUDGET)
         fragment = quoted(prompt)
-        assert f"#4 user: {promise}" in fragment
-        assert f"#5 assistant: {answer}" in fragment  # what was said to it
+        user, assistant = {"en": ("user", "assistant"), "zh": ("用户", "助手")}[lang]
+        assert f"#4 {user}: {promise}" in fragment
+        assert f"#5 {assistant}: {answer}" in fragment  # what was said to it
         assert prompt.messages[-1]["content"] == mention
         assert prompt.tokens <= BUDGET
         asked = await chat.prompt(BUDGET, query=question)
