@@ -18,13 +18,20 @@ settings.register_profile("house", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "house")  # noqa: TID251 - tests' own edge
 
-SERVER_FIXTURES = frozenset({"postgres", "postgres_url"})
+SERVER = "postgres"  # what a parameter is called that asks for it
+SERVER_FIXTURES = frozenset({SERVER, "postgres_url"})
+
+
+def _needs_server(item: pytest.Item) -> bool:
+    chosen = getattr(item, "callspec", None)
+    names: list[str] = getattr(item, "fixturenames", [])
+    asked = chosen is not None and SERVER in list(chosen.params.values())
+    return asked or bool(SERVER_FIXTURES.intersection(names))
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m has chosen
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a database server as slow, but for the store's own contract."""
     for item in items:
-        names: list[str] = getattr(item, "fixturenames", [])
-        if SERVER_FIXTURES.intersection(names) and "store" not in item.path.parts:
+        if "store" not in item.path.parts and _needs_server(item):
             item.add_marker(pytest.mark.slow)

@@ -219,6 +219,7 @@ async def test_a_server_records_turns_in_postgres(postgres_url: str):
     assert said == [("user", "你好"), ("assistant", answer.choices[0].message.content)]
 
 
+@pytest.mark.slow
 async def test_a_chat_is_continued_from_the_command_line(tmp_path: Path):
     async with Memory.open(tmp_path / "previously.db") as memory:
         chat = await memory.chat("old", settings=SMALL)

@@ -38,6 +38,7 @@ def test_the_promise_of_floor_twelve_is_in_the_prompt_of_the_last_floor(
     assert report["question"] in text
 
 
+@pytest.mark.slow
 def test_a_small_budget_is_kept_and_a_chat_may_have_any_name(tmp_path: Path):
     words = ("--data", str(tmp_path), "--chat", "tide", "--budget-tokens", "2000", "--json")
     report = json.loads(run("demo", *words).stdout)

@@ -14,7 +14,7 @@ from previously import Memory
 Opener = Callable[..., AbstractAsyncContextManager[Memory]]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.fixture(params=["sqlite", "postgres"])
 def open_memory(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     """Opens the same database each time."""
     shared = request.param == "postgres"

@@ -24,6 +24,8 @@ from previously.testing import ScriptedLlm, plain_note
 from tests.cli.test_commands import environment, run
 from tests.flows.conftest import Opener
 
+pytestmark = pytest.mark.slow
+
 BACKFILLER = Path(__file__).with_name("backfiller.py")
 FLOORS = 5_000
 SINGLY = {"auto_volume_summary": False, "minis_per_call": 1}

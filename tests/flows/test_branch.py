@@ -283,6 +283,7 @@ def words(prefix: str) -> set[str]:
     return set(re.findall(r"⟦\d+⟧", prefix))
 
 
+@pytest.mark.slow
 @pytest.mark.proves("G-25")
 @pytest.mark.timeout(180)
 @settings(max_examples=15)
@@ -330,6 +331,7 @@ def killed_in_the_middle(path: Path) -> int | None:
     return copied_so_far(path)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_a_process_killed_while_branching_leaves_no_half_chat(tmp_path: Path):
     whole = tmp_path / "whole.db"

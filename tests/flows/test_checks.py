@@ -284,6 +284,7 @@ async def test_with_folds_in_batches_every_floor_is_shown_once_whatever_happens(
 SEEDS = 24
 
 
+@pytest.mark.slow
 @pytest.mark.proves("I1", "I2", "I3", "I12")
 async def test_with_folds_in_batches_a_volume_at_the_check_boundary_hides_no_floor(tmp_path: Path):
     """Scenario 2 at the default `fold_every`: the volume comes long before the tail is folded, at

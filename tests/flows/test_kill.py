@@ -15,6 +15,8 @@ import pytest
 from previously import app
 from previously.store import audit
 
+pytestmark = pytest.mark.slow
+
 APPENDER = Path(__file__).with_name("appender.py")
 APPENDS = 100
 RUNS_MAX = 60

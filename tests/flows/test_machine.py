@@ -55,6 +55,8 @@ from previously.testing import ScriptedLlm, plain_note
 from tests.flows import pairs
 from tests.flows.image import Image, image
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 BUDGET = 1_500
 AMPLE = 200_000

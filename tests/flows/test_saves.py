@@ -270,6 +270,7 @@ async def life_with_saves(lives: list[list[tuple[str, int]]], order: list[int]) 
             await house.close()
 
 
+@pytest.mark.slow
 @pytest.mark.proves("G-71", "D-01")
 @pytest.mark.timeout(180)
 @settings(max_examples=15)

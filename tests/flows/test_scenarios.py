@@ -32,6 +32,7 @@ STORM = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S-03", "G-35", "G-74", "G-77", "B-67", "I1")
 async def test_a_failure_storm_loses_nothing(tmp_path: Path):
     """Sixty turns; turns 10 to 15 fail in every way on their first three attempts."""

@@ -32,6 +32,8 @@ from previously.testing import ScriptedLlm
 from tests.postgres import Server
 from tests.store.test_contract import chat_with, draft
 
+pytestmark = pytest.mark.slow
+
 SHARER = Path(__file__).with_name("sharer.py")
 BIN = Path(sys.executable).parent
 SMALL = {"visible_floors": 2, "fold_every": 1, "minis_per_call": 1}

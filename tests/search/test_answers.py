@@ -52,6 +52,7 @@ async def test_both_databases_answer_alike(sqlite_store: SqlStore, postgres_stor
     assert sum(1 for found in ours if found) > 150
 
 
+@pytest.mark.slow
 async def test_the_answers_are_those_of_the_formula_over_all_messages(store: SqlStore):
     ref = await filled(store)
     everything = [m for m in await store.page(ref, START, COUNT * 2) if m.shown]

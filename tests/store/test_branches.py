@@ -208,6 +208,7 @@ async def test_a_copy_is_made_in_batches_and_nobody_sees_it_before_it_is_whole(
     assert await store.unfinished() == 0
 
 
+@pytest.mark.slow
 async def test_more_variants_and_links_than_one_batch_are_copied(
     store: SqlStore, database: Database
 ):

@@ -31,6 +31,8 @@ from previously.store.postgres import PostgresDatabase, _url
 from previously.testing import ScriptedLlm
 from tests.postgres import Server
 
+pytestmark = pytest.mark.slow
+
 FIRST = KNOWN[0]
 CHAT = 7
 LINES = (

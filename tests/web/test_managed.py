@@ -41,6 +41,7 @@ async def test_the_model_reads_what_the_client_no_longer_sends(door: Door) -> No
     assert "previously" not in door.upstream.requests[-1].body
 
 
+@pytest.mark.slow
 async def test_sixty_turns_stay_within_the_budget_and_are_confirmed(tmp_path: Path) -> None:
     async with opened(tmp_path, settings=SMALL) as door:
         for turn in range(60):

@@ -86,6 +86,7 @@ async def test_the_chain_from_the_first_overflow_to_success(tmp_path: Path, spea
         assert len(kept) == len(talk) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.proves("E-08")
 async def test_the_size_that_was_taken_is_remembered(tmp_path: Path) -> None:
     async with opened(tmp_path, settings={**ROOMY, "visible_floors": 4, "fold_every": 4}) as door:
@@ -102,6 +103,7 @@ async def test_the_size_that_was_taken_is_remembered(tmp_path: Path) -> None:
             assert len(door.upstream.requests) - before == 1
 
 
+@pytest.mark.slow
 async def test_a_declared_window_is_never_overrun(tmp_path: Path) -> None:
     async with opened(tmp_path, settings=ROOMY) as door:
         await declare(door, window_tokens=1_200, output_tokens=200)

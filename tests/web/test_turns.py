@@ -29,6 +29,7 @@ def words(turn: int) -> str:
     return f"On day {turn} the keeper wrote that {turn * 7} gulls came to the northern rock. " * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speak", [say, say_streaming])
 async def test_sixty_turns_stay_within_the_budget_and_lose_nothing(
     tmp_path: Path, speak: Say

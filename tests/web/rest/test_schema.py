@@ -16,6 +16,8 @@ from previously.web.rest import described
 from tests.web.rest.rig import opened
 from tools import gen_ts
 
+pytestmark = pytest.mark.slow
+
 fuzz: Any = importlib.import_module("schemathesis")  # its types are only partly known
 conformance: Any = importlib.import_module("schemathesis.specs.openapi.checks")
 CHECKS: list[Any] = [
