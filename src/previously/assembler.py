@@ -64,6 +64,13 @@ def assemble(
     return _prompt(snapshot, budget_tokens, head_tokens, before, (tail, shown, split, chosen))
 
 
+def fits(
+    snapshot: Snapshot, before: Sequence[Block], budget_tokens: int, head_tokens: int = 0
+) -> bool:
+    """Whether nothing has to give way, so that recalled lines change nothing else."""
+    return total_tokens(before) + total_tokens(snapshot.tail) <= budget_tokens - head_tokens
+
+
 def tail_from(
     snapshot: Snapshot, before: Sequence[Block], budget_tokens: int, head_tokens: int = 0
 ) -> int:

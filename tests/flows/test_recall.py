@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from previously import Chat, Memory
@@ -195,3 +197,27 @@ async def test_what_stands_before_the_fragments_does_not_move(open_memory: Opene
         second = await chat.prompt(BUDGET)
     at = next(i for i, b in enumerate(first.trace.blocks) if b.place == "fragment")
     assert second.messages[:at] == first.messages[:at]
+
+
+@pytest.mark.parametrize("budget", [400, 1_000, 2_000, 8_000])
+async def test_where_floors_stand_is_the_same_without_looking_for_what_is_recalled(
+    open_memory: Opener, budget: int
+):
+    async with open_memory(worker=False) as memory:
+        chat = await memory.chat("road", settings={**FEW, "budget_tokens": budget})
+        promise, answer, (user, reply), mention, _ = STORIES["en"]
+        said = [NewMessage("user", promise), NewMessage("assistant", answer)]
+        for n in range(40):
+            said += [
+                NewMessage("user", user.format(n=n)),
+                NewMessage("assistant", reply.format(n=n)),
+            ]
+        await chat._service.append(chat._ref, [*said, NewMessage("user", mention)])
+        whole = await chat._service.prompt(chat._ref, preview=True)
+        places = await chat._service.prompt_places(chat._ref)
+        assert steady(places) == steady(whole)
+        assert places.trace.dropped == whole.trace.dropped
+
+
+def steady(prompt: Prompt) -> list[Any]:
+    return [(b.place, b.sources) for b in prompt.trace.blocks if b.place != "fragment"]

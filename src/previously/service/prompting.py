@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from previously import folding
-from previously.assembler import answer_room, assemble, assemble_answer, before_tail, tail_from
+from previously.assembler import (
+    answer_room,
+    assemble,
+    assemble_answer,
+    before_tail,
+    fits,
+    tail_from,
+)
 from previously.errors import BadInput
 from previously.model import (
     START,
@@ -56,6 +63,7 @@ class _Telling(NamedTuple):
     pending: tuple[Message, ...]
     audience: Collection[str]
     preview: bool
+    places: bool = False  # only what stands where is asked for, not what is called up
 
 
 class Prompting(Desk):
@@ -95,6 +103,12 @@ class Prompting(Desk):
         start = answer_room(snapshot, budget, head_tokens)
         found = await self._recall(snapshot, query, audience, start, question=True)
         return assemble_answer(snapshot, found, budget, head_tokens)
+
+    async def prompt_places(self, ref: ChatRef) -> Prompt:
+        """A preview of the next prompt that leaves out what it would call up, if the rest stands
+        where it stands either way: to look for it is most of the work."""
+        snapshot, budget = await self._look(ref, None, wide=False)
+        return await self._told(snapshot, _Telling(budget, 0, (), (), preview=True, places=True))
 
     async def prompt_again(
         self,
@@ -150,7 +164,8 @@ class Prompting(Desk):
         snapshot = await self._folded(snapshot, told)
         before = self._before_tail(snapshot)
         found = None
-        if snapshot.settings.related:
+        spared = told.places and fits(snapshot, before, told.budget, told.head_tokens)
+        if snapshot.settings.related and not spared:
             start = tail_from(snapshot, before, told.budget, told.head_tokens)
             found = await self._called_up(snapshot, told.audience, start)
         return assemble(snapshot, before, told.budget, told.head_tokens, found)

@@ -63,7 +63,7 @@ class Reading(Prompting):
         page = await self.store.floor_page(ref, first, limit)
         if not page.messages:
             return page, ()
-        prompt = await self.prompt(ref, preview=True)
+        prompt = await self.prompt_places(ref)
         lane = (await self.store.find_chat(ref.owner, ref.name)).lane
         covering = await self.store.covering(ref, lane, [m.id for m in page.messages])
         return page, tuple(_places(page.messages, page.first, covering, prompt))
