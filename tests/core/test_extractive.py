@@ -214,3 +214,17 @@ def test_a_clause_that_stands_alone_says_that_something_follows():
     filler = "，".join("浪声很大" for _ in range(40))
     kept = extract([("林月", f"{filler}，沈家欠我们七艘船，{filler}。")], 16)
     assert kept == "林月: 沈家欠我们七艘船…"
+
+
+@given(
+    st.lists(
+        st.sampled_from(["*", "**", "“", "*smiles*", "She left.", "她走了。", "\n", "\n\n", " "]),
+        min_size=1,
+        max_size=12,
+    ).map("".join),
+    st.sampled_from([8, 24, 60]),
+)
+def test_asterisks_and_quotes_without_a_partner_are_no_obstacle(body: str, tokens_max: int):
+    told = extract([("user", body), ("assistant", body)], tokens_max)
+    assert bool(told) == bool(body.strip())
+    assert count_tokens(told) <= tokens_max

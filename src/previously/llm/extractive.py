@@ -85,7 +85,7 @@ def extract(lines: Sequence[tuple[str, str]], tokens_max: int) -> str:
     if count_tokens(body) > room:
         body = _written(_chosen(pieces, room, _asked(lines, pieces)) or pieces[:1])
     # What was chosen by its parts fits as a whole, but for a limit that nothing fits.
-    return cut_to_tokens(body, room)
+    return cut_to_tokens(body or material, room)
 
 
 def _told(line: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -226,7 +226,8 @@ def _keys(terms: list[str]) -> set[str]:
 
 def _written(pieces: list[_Piece]) -> str:
     runs = groupby(sorted(pieces), key=lambda piece: piece.speaker)
-    return "\n".join(_headed(speaker, _joined(_mended(list(run)))) for speaker, run in runs)
+    told = ((speaker, _joined(_mended(list(run)))) for speaker, run in runs)
+    return "\n".join(_headed(speaker, text) for speaker, text in told if text)
 
 
 def _mended(run: Sequence[_Piece]) -> list[str]:
@@ -238,7 +239,8 @@ def _mended(run: Sequence[_Piece]) -> list[str]:
             stretches[-1].append(piece)
         else:
             stretches.append([piece])
-    return [_whole(_joined([p.text for p in s]), s[0], s[-1]) for s in stretches]
+    whole = (_whole(_joined([p.text for p in s]), s[0], s[-1]) for s in stretches)
+    return [text for text in whole if text]  # of a lone asterisk nothing is left
 
 
 def _one_row(one: _Piece, other: _Piece) -> bool:
@@ -259,6 +261,8 @@ def _mending(piece: _Piece) -> int:
 
 
 def _joined(texts: list[str]) -> str:
+    if not texts:
+        return ""
     blanks = [_blank(before, after) for before, after in pairwise(texts)]
     return "".join(chain.from_iterable(zip(texts, [*blanks, ""], strict=True)))
 
