@@ -31,7 +31,7 @@ STREAM = (
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=40))
 def test_any_cut_into_chunks_gives_the_same_words_and_the_same_bytes(cuts: list[int]) -> None:
-    tap, passed = Tap(), b""
+    tap, passed = Tap(Words()), b""
     edges = [0, *sorted(cuts), len(STREAM)]
     for start, end in itertools.pairwise(edges):
         passed += tap.feed(STREAM[start:end])
@@ -48,14 +48,14 @@ def test_any_cut_into_chunks_gives_the_same_words_and_the_same_bytes(cuts: list[
 
 
 def test_what_comes_after_the_closing_event_is_held_with_it() -> None:
-    tap = Tap()
+    tap = Tap(Words())
     assert tap.feed(b"data: [DONE]\n\nmore") == b""
     assert tap.feed(b" and more") == b""
     assert tap.rest() + tap.rest() == b"data: [DONE]\n\nmore and more"
 
 
 def test_words_after_their_own_end_are_heard_too() -> None:
-    tap = Tap()
+    tap = Tap(Words())
     finish = b'data: {"choices":[{"delta":{"content":"A"},"finish_reason":"stop"}]}\n\n'
     assert tap.feed(finish) == b""
     assert tap.ripe
@@ -67,7 +67,7 @@ def test_words_after_their_own_end_are_heard_too() -> None:
 
 
 def test_a_stream_that_ends_in_the_middle_of_an_event_keeps_its_words() -> None:
-    tap = Tap()
+    tap = Tap(Words())
     tap.feed(event({"content": "Hel"}) + event({"content": "lo"}).rstrip())
     (said,) = tap.end()
     assert said.body == "Hello"
@@ -75,7 +75,7 @@ def test_a_stream_that_ends_in_the_middle_of_an_event_keeps_its_words() -> None:
 
 def test_a_line_without_end_is_passed_on_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("previously.web.sse.LINE_BYTES_MAX", 64)
-    tap = Tap()
+    tap = Tap(Words())
     assert tap.feed(b"data: " + b"x" * 64) == b"data: " + b"x" * 64
     assert tap.rest() == b""
 
@@ -136,7 +136,7 @@ def choice(index: int, text: str = "", *, ends: bool = False) -> bytes:
 
 @pytest.mark.parametrize("order", [[0, 1, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]])
 def test_choices_come_in_any_order_and_are_whole_together(order: list[int]) -> None:
-    tap, said = Tap(choices=2), ["", ""]
+    tap, said = Tap(Words(2)), ["", ""]
     for index in order:
         said[index] += "ab"[index]
         assert tap.feed(choice(index, "ab"[index])) != b""
@@ -146,7 +146,7 @@ def test_choices_come_in_any_order_and_are_whole_together(order: list[int]) -> N
 
 
 def test_a_server_that_gives_fewer_choices_is_whole_with_its_last_event() -> None:
-    tap = Tap(choices=3)
+    tap = Tap(Words(3))
     assert tap.feed(choice(0, "alone", ends=True)) != b""
     assert tap.feed(b"data: [DONE]\n\n") == b""
     assert [one.body for one in tap.end()] == ["alone"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from starlette.requests import Request
 
 from previously.align import Hints
 from previously.web import marks
+from previously.web.dialect import Dialect
 from previously.web.outgoing import Outgoing, Raw
 from previously.web.routing import Target
 
@@ -24,12 +25,9 @@ class Exchange:
     fields: Raw  # the body, without our own object
     ours: Mapping[str, Any] | None  # our own object; None: there is none
     target: Target
+    dialect: Dialect
+    messages: list[Any] | None  # what it says; None: nothing that could be read
     name: str | None = None  # of the chat
-
-    @property
-    def messages(self) -> list[Any] | None:
-        found = self.fields.get("messages")
-        return cast(list[Any], found) if isinstance(found, list) else None
 
     @property
     def streams(self) -> bool:
@@ -43,13 +41,10 @@ class Exchange:
 
     def body(self, outgoing: Outgoing) -> bytes:
         """What is sent: the very bytes that came, if nothing in them has to change."""
-        fields = dict(self.fields)
-        messages = self._marked(outgoing)
-        if messages is not None:
-            fields["messages"] = messages
+        fields = self.dialect.sent(self.fields, self._marked(outgoing))
         if self.target.model and fields.get("model") != self.target.model:
-            fields["model"] = self.target.model
-        elif messages is None and self.ours is None:
+            fields = {**fields, "model": self.target.model}
+        elif fields is self.fields and self.ours is None:
             return self.raw
         return _encoded(fields)
 
@@ -57,6 +52,8 @@ class Exchange:
         """The messages with cache marks, where the upstream's profile asks for them."""
         profile = self.target.profile
         if profile is None or not profile.cache_marks or outgoing.prompt is None:
+            return outgoing.messages
+        if not self.dialect.takes_marks:
             return outgoing.messages
         if marks.has_marks(self.raw):
             return outgoing.messages

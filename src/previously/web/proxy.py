@@ -24,6 +24,8 @@ from previously.text.wire import as_object
 from previously.web import contact, overflow
 from previously.web.ceiling import Ceilings
 from previously.web.characters import Characters, character_of
+from previously.web.chat import ChatCompletions
+from previously.web.dialect import Dialect
 from previously.web.encoding import Undecodable, decoder, is_plain
 from previously.web.exchange import Exchange
 from previously.web.finding import Finder
@@ -36,7 +38,6 @@ from previously.web.overflow import Refusal, foreseen, refusal_in, smaller
 from previously.web.relay import Passage, Relay
 from previously.web.routing import NOT_CONFIGURED, Routing
 from previously.web.sending import Sending
-from previously.web.sse import choices_asked, replies_in
 from previously.web.turns import Turns
 from previously.web.upstream import Header, Pool, returned
 from previously.web.waiting import kept_alive
@@ -44,6 +45,8 @@ from previously.web.waiting import kept_alive
 log = logging.getLogger(__name__)
 
 MEMORY_DEADLINE_S = 10.0
+
+CHAT = ChatCompletions()
 
 FAILED = "the memory failed; the server's log says why"
 
@@ -68,6 +71,9 @@ class Proxy:
 
     async def completions(self, request: Request) -> Response:
         """One turn."""
+        return await self._asked(request, CHAT)
+
+    async def _asked(self, request: Request, dialect: Dialect) -> Response:
         raw = await request.body()
         try:
             body = json.loads(raw)
@@ -82,7 +88,8 @@ class Proxy:
         except NotConfigured as error:
             return refusal(503, str(error), "upstream_not_configured")
         name = named(request, fields, ours or {})
-        return await self._turn(Exchange(request, raw, fields, ours, target, name))
+        said = dialect.messages(fields)
+        return await self._turn(Exchange(request, raw, fields, ours, target, dialect, said, name))
 
     async def passed(self, request: Request) -> Response:
         """Everything else of the interface, byte for byte."""
@@ -168,7 +175,7 @@ class Proxy:
 
     async def _send(self, exchange: Exchange, outgoing: Outgoing) -> aiohttp.ClientResponse:
         query = exchange.request.scope["query_string"].decode("latin-1")
-        path = f"/chat/completions?{query}" if query else "/chat/completions"
+        path = f"{exchange.dialect.path}?{query}" if query else exchange.dialect.path
         headers = exchange.request.headers.raw
         body = exchange.body(outgoing)
         return await exchange.target.upstream.request(self._pool, "POST", path, headers, body)
@@ -225,9 +232,9 @@ class Proxy:
             if keeps and replies:
                 await self._record(exchange, outgoing, replies)
 
+        hearing = exchange.dialect.hearing(exchange.fields, outgoing.turn if keeps else None)
         if answer.content_type == STREAM:
-            choices = choices_asked(exchange.fields)
-            relay = Relay(answer, headers, record, decode, choices=choices, begun=given.begun)
+            relay = Relay(answer, headers, record, hearing, decode, begun=given.begun)
             return relay if readable else Passage(answer, headers)
         try:
             body = await answer.read()
@@ -235,7 +242,9 @@ class Proxy:
             return contact.failed(error)
         if keeps and (outgoing.turn is not None or outgoing.failed):
             try:
-                await record(replies_in(body if decode is None else decode(body)))
+                told, replies = hearing.read(body if decode is None else decode(body))
+                await record(replies)
+                body = told if decode is None else body
             except Undecodable as error:
                 log.warning("an encoded reply cannot be read: %s", error)
         return _exactly(answer.status, headers, body)

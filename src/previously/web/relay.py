@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from previously.model import NewMessage
 from previously.web.contact import broke
+from previously.web.dialect import Hearing
 from previously.web.encoding import Decode, Undecodable
 from previously.web.sse import Tap
 from previously.web.upstream import Header
@@ -103,15 +104,15 @@ class Relay(Passage):
         upstream: aiohttp.ClientResponse,
         headers: list[Header],
         record: Record,
+        words: Hearing,
         decode: Decode | None = None,
         *,
-        choices: int = 1,
         begun: bytes = b"",
     ) -> None:
         super().__init__(upstream, headers, begun)
         self._record = record
         self._decode = decode
-        self._tap = Tap(holds=decode is None, choices=choices)
+        self._tap = Tap(words, holds=decode is None)
         self._kept: tuple[NewMessage, ...] = ()
         self._ripe = False
 

@@ -13,6 +13,7 @@ from typing import Any
 from previously.errors import BadInput
 from previously.model import NewMessage
 from previously.text.wire import as_list, as_object, parse
+from previously.web.dialect import Hearing
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 CHOICES_MAX = 128  # replies to one request that are kept, as many as OpenAI gives
@@ -23,9 +24,9 @@ _Slot = dict[str, Any]
 class Tap:
     """Feed it chunks as they come; it returns what may go on to the client now: whole events."""
 
-    def __init__(self, *, holds: bool = True, choices: int = 1) -> None:
+    def __init__(self, words: Hearing, *, holds: bool = True) -> None:
         self.ripe = False  # the reply is whole; the event that says so is held back
-        self.words = Words(choices)
+        self.words = words
         self._line = b""  # not yet ended
         self._event: list[bytes] = []  # lines of the event that is not yet ended
         self._data: list[bytes] = []  # what those lines say
@@ -46,11 +47,11 @@ class Tap:
             if not self._ends_event(line):
                 continue
             if self.ripe and not self._let_go:
-                self._held = b"".join(self._event)
+                self._held = self._told()
                 self._after = b"".join((*lines[index + 1 :], self._line))
                 self._event, self._line = [], b""
                 return b"".join(passed)
-            passed += self._event
+            passed.append(self._told())
             self._event = []
         if len(self._line) + sum(map(len, self._event)) > LINE_BYTES_MAX:
             passed += (*self._event, self._line)  # no longer worth understanding, but passing on
@@ -74,6 +75,9 @@ class Tap:
         left = b"".join((*self._event, self._line))
         self._event, self._line = [], b""
         return left
+
+    def _told(self) -> bytes:
+        return self.words.retold(b"".join(self._event))
 
     def _ends_event(self, line: bytes) -> bool:
         text = line.rstrip(b"\r\n")
@@ -116,6 +120,14 @@ class Words:
                 self._choices.setdefault(index, _Choice()).take(choice)
                 if choice.get("finish_reason"):
                     self.whole = sum(c.ended for c in self._choices.values()) == self._count
+
+    def retold(self, event: bytes) -> bytes:
+        """The event as it came."""
+        return event
+
+    def read(self, body: bytes) -> tuple[bytes, tuple[NewMessage, ...]]:
+        """A reply in one piece, as it came."""
+        return body, replies_in(body)
 
     def replies(self) -> tuple[NewMessage, ...]:
         """What was said so far, the first choice first; those that say nothing are left out."""

@@ -201,18 +201,22 @@ class Turns:
         return Outgoing(
             trace="; ".join([found.kind, f"fold {prompt.trace.fold.version}", *prompt.trace.notes]),
             messages=None if _same_objects(messages, request.raw) else messages,
-            turn=Turn(
-                ref,
-                request.said,
-                found.turn,
-                hints=request.hints,
-                habit=found.habit,
-                number=next(self._asked),
-            ),
+            turn=self._turn(ref, request, found),
             prompt_tokens=prompt.tokens,
             client_tokens=head_tokens + sum(history),
             prompt=prompt,
             layout=layout,
+        )
+
+    def _turn(self, ref: ChatRef, request: Request, found: Alignment) -> Turn:
+        assert found.turn is not None
+        return Turn(
+            ref,
+            request.said,
+            found.turn,
+            hints=request.hints,
+            habit=found.habit,
+            number=next(self._asked),
         )
 
     def _size(self, said: NewMessage, place: Place, stored: Mapping[int, Message]) -> int:
@@ -288,15 +292,7 @@ class Turns:
             return
         if ref is None:
             ref = (await self._service.open_chat(request.name)).ref
-        turn = Turn(
-            ref,
-            request.said,
-            found.turn,
-            hints=request.hints,
-            habit=found.habit,
-            number=next(self._asked),
-        )
-        await self.record(turn, replies)
+        await self.record(self._turn(ref, request, found), replies)
 
     async def record(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         """Write the turn down; if others came first, read it against what they left."""
