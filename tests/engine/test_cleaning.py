@@ -54,6 +54,19 @@ async def test_rules_run_in_order_as_in_javascript_and_a_bad_one_is_passed_over(
     assert wrong == ("clean-up rule failed: 2",)
 
 
+@pytest.mark.proves("G-83")
+async def test_flags_and_replacements_mean_what_they_mean_in_javascript():
+    rules = [
+        {"pattern": "(?<who>Ida)", "flags": "", "replacement": "$<who>!"},
+        {"pattern": "cost", "flags": "i", "replacement": "$$5"},
+        {"pattern": "^b.c$", "flags": "ms", "replacement": "<$&>"},
+        {"pattern": "\\u{1F56F}", "flags": "gu", "replacement": "candle"},
+        {"pattern": "Ida", "flags": "y", "replacement": "Eve"},
+    ]
+    found, wrong = await bodies(task("Ida, Ida: COST\nb\nc\n\U0001f56f\U0001f56f", rules=rules))
+    assert (found, wrong) == (["Eve!, Ida: $5\n<b\nc>\ncandlecandle"], ())
+
+
 async def test_tags_go_before_rules():
     rules = [{"pattern": "^one", "flags": "", "replacement": "ONE"}]
     found, wrong = await bodies(
@@ -97,7 +110,7 @@ async def test_a_text_too_long_for_rules_is_read_as_it_is():
     assert (found[0][:3], found[1], wrong) == ("aaa", "b", ())
 
 
-@pytest.mark.proves("B-56", "B-57")
+@pytest.mark.proves("B-55", "B-56", "B-57")
 def test_rules_are_checked_and_brought_to_one_form():
     assert (Settings().capture_start_tag, Settings().capture_end_tag) == ("", "")
     assert Settings().message_cleanup_regex == "[]"

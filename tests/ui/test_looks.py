@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,64 @@ def violations(page: Page) -> list[tuple[str, list[Any]]]:
     ]
 
 
+def faults(page: Page, name: str) -> list[object]:
+    """What is clipped or hard to reach in what is shown now. Takes its picture."""
+    if folder := shots():
+        page.screenshot(path=folder / f"{name}.png")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    return [*page.evaluate(CLIPPED), *violations(page)]
+
+
+@pytest.fixture(scope="module")
+def stuck(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
+    """A server with work that cannot go on: its model answers 404 to everything."""
+    running = Server(tmp_path_factory.mktemp("stuck") / "data")
+    profile = {"base_url": f"{running.url}/nowhere/v1", "model": "m", "window_tokens": 8000}
+    running.api("POST", "profiles", {"name": "nowhere", **profile})
+    settings = {"summary_profile": "nowhere", "fallback_to_main": False}
+    for name in ("Kettle Light", "灯塔"):
+        chat = running.api("POST", "chats", {"name": name, "settings": settings})["id"]
+        for n in range(46):
+            said = {"role": ("user", "assistant")[n % 2], "text": f"{name} {n}: " + "lamp " * 20}
+            running.api("POST", f"chats/{chat}/messages", said)
+    yield running
+    running.stop()
+
+
+def waiting(page: Page, url: str, _chat: str, _language: str) -> None:
+    """Work that has failed and waits."""
+    page.goto(f"{url}/#tab=tasks")
+    expect(page.locator(".task .meta").first).to_be_visible()
+
+
+def menu(page: Page, url: str, _chat: str, _language: str) -> None:
+    """What can be done with a chat."""
+    page.goto(f"{url}/#tab=chats")
+    page.locator(".chat-card .menu > button").first.click()
+    expect(page.locator(".menu ul")).to_be_visible()
+
+
+def editing(page: Page, url: str, chat: str, language: str) -> None:
+    """A floor while somebody rewrites it."""
+    page.goto(f"{url}/#tab=history&chat={chat}&page=5")
+    expect(page.locator(".floor .prose").first).to_be_visible()
+    page.get_by_title({"zh": "编辑", "en": "Edit"}[language], exact=True).first.click()
+    expect(page.locator("textarea").first).to_be_visible()
+
+
+def asking(page: Page, url: str, chat: str, language: str) -> None:
+    """A question to the past, and what the last turn sent."""
+    page.goto(f"{url}/#tab=prompt&chat={chat}")
+    expect(page.locator(".block").first).to_be_visible()
+    page.locator(".sent summary").click()
+    page.locator("main input[type=search]").fill({"zh": "欠票 蜡烛", "en": "tide-watch"}[language])
+    page.keyboard.press("Enter")
+    expect(page.locator(".recalled li").first).to_be_visible()
+
+
+OPENED = {"waiting": waiting, "menu": menu, "editing": editing, "asking": asking}
+
+
 @pytest.mark.parametrize("size", ["phone", "desktop"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("language", ["zh", "en"])
@@ -64,7 +122,6 @@ def test_every_tab_is_accessible_and_nothing_is_clipped(
         viewport={"width": width, "height": height}, locale=LOCALES[language], color_scheme=scheme
     )
     page = context.new_page()
-    axe = AXE.read_text(encoding="utf-8")
     chat = "c2" if language == "zh" else "c1"
     wrong: dict[str, object] = {}
     views = {tab: (f"tab={tab}&page=4", chat, READY[tab]) for tab in TABS}
@@ -73,11 +130,30 @@ def test_every_tab_is_accessible_and_nothing_is_clipped(
         page.goto(f"{told.url}/#{where}&chat={of}")
         expect(page.locator(ready).first).to_be_visible()
         assert page.locator("html").get_attribute("lang") == LOCALES[language].replace("-US", "")
-        if folder := shots():
-            page.screenshot(path=folder / f"{tab}-{language}-{scheme}-{size}.png")
-        page.evaluate(axe)
-        if found := [*page.evaluate(CLIPPED), *violations(page)]:
+        if found := faults(page, f"{tab}-{language}-{scheme}-{size}"):
             wrong[tab] = found
+    context.close()
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("size", ["phone", "desktop"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_what_is_opened_is_accessible_and_not_clipped(
+    browser: Browser, told: Server, stuck: Server, language: str, scheme: Any, size: str
+) -> None:
+    """Work that waits, an open menu, an editor, a question: what a tab shows when it is used."""
+    width, height = SIZES[size]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, locale=LOCALES[language], color_scheme=scheme
+    )
+    page = context.new_page()
+    wrong: dict[str, object] = {}
+    chat = "c2" if language == "zh" else "c1"
+    for name, opened in OPENED.items():
+        opened(page, stuck.url if name == "waiting" else told.url, chat, language)
+        if found := faults(page, f"{name}-{language}-{scheme}-{size}"):
+            wrong[name] = found
     context.close()
     assert wrong == {}
 

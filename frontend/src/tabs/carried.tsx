@@ -24,7 +24,7 @@ export function CarriedOver({ chat }: { chat: string }): JSX.Element | null {
     <section class="card stack" aria-labelledby="carried-title" data-carried>
       <h2 id="carried-title">{t("carried.title", { title })}</h2>
       <p class="soft small">{t("carried.text")}</p>
-      <ul class="stack tight">
+      <ul class="stack">
         {items.map((each) => (
           <li key={each.id} class="row top">
             <div class="grow">
@@ -33,7 +33,7 @@ export function CarriedOver({ chat }: { chat: string }): JSX.Element | null {
                 <span>{t("tokens.n", { n: number(each.tokens) })}</span>
                 {!each.shown && <span class="tag warn">{t("carried.hidden")}</span>}
               </span>
-              <p class="lines">{each.text}</p>
+              <p class="lines serif">{each.text}</p>
             </div>
             <button type="button" class="icon plain" aria-label={t("carried.remove", { text: each.text.slice(0, 40) })}
               title={t("carried.remove.short")} onClick={() => (leaving.value = each)}>

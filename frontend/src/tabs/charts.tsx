@@ -32,7 +32,7 @@ export default function Charts(): JSX.Element {
     <>
       <Title text={t("tab.charts")} ofChat lead={t("charts.lead")} />
       <Shown of={turns}>{({ items }) => <Turns turns={items} />}</Shown>
-      <section class="card">
+      <section class="card stack">
         <Shown of={prompts}>{(found) => <Budgets prompts={found} />}</Shown>
       </section>
       <section class="card">

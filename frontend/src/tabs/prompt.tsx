@@ -296,9 +296,8 @@ function OneBlock({ block, changed }: { block: Block; changed: boolean }): JSX.E
         )}
         <span class="num">{t("tokens.n", { n: number(block.tokens) })}</span>
         {changed && <span class="tag">{t("prompt.changed")}</span>}
-        <span class="grow" />
         {long && (
-          <button type="button" class="plain" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
+          <button type="button" class="plain last" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
             {t(open.value ? "less" : "more")}
           </button>
         )}

@@ -95,8 +95,9 @@ function Upstream(): JSX.Element {
 
 function Connect(): JSX.Element {
   const client = useSignal<Client>("sillytavern");
-  const name = useSignal(chat.value?.name ?? "my-story");
-  const base = `${location.origin}/c/${encodeURIComponent(name.value || "my-story")}/v1`;
+  const typed = useSignal<string | null>(null); // until then the open chat's name, once it is known
+  const name = typed.value ?? chat.value?.name ?? "my-story";
+  const base = `${location.origin}/c/${encodeURIComponent(name || "my-story")}/v1`;
   return (
     <section class="card stack">
       <h2>{t("start.connect")}</h2>
@@ -105,9 +106,9 @@ function Connect(): JSX.Element {
         <label for="chat-name">{t("start.connect.name")}</label>
         <input
           id="chat-name"
-          value={name.value}
+          value={name}
           maxLength={200}
-          onInput={(event) => (name.value = event.currentTarget.value)}
+          onInput={(event) => (typed.value = event.currentTarget.value)}
         />
       </div>
       <Copy label={t("start.connect.url")} text={base} />

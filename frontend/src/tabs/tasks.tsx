@@ -18,6 +18,9 @@ const TONE: Record<Task["state"], string> = {
   due: "", running: "accent", waiting: "warn", failed: "bad", cancelled: "", held: "warn",
 };
 
+/** When something comes; what should have come already comes now. */
+const comes = (at_ms: number): string => fromNow(Math.max(at_ms, Date.now()));
+
 export default function TasksTab(): JSX.Element {
   const list = useResource<Tasks>(
     (signal) => get("tasks", {}, signal), [], ({ kind }) => kind === "chat",
@@ -61,7 +64,7 @@ function Progress({ work, onChanged }: { work: Work; onChanged: () => void }): J
       <p class="meta">
         <span>{t("tasks.summaries", { n: work.summaries })}</span>
         <span>{t("tasks.uncovered", { n: work.uncovered })}</span>
-        {work.next_look_ms !== null && !work.working && <span>{t("tasks.next", { when: fromNow(work.next_look_ms) })}</span>}
+        {work.next_look_ms !== null && !work.working && <span>{t("tasks.next", { when: comes(work.next_look_ms) })}</span>}
       </p>
       <div class="row">
         {running ? (
@@ -128,6 +131,7 @@ function Backfill({ estimate, onYes, onClose }: {
 function One({ task, onChanged }: { task: Task; onChanged: () => void }): JSX.Element {
   const act = (what: "retry" | "cancel") =>
     void attempt(post(`tasks/${task.id}/${what}`), t(`tasks.${what}.done`)).then(onChanged);
+  const kind = task.error && known("error", task.error, task.reason ? "" : task.error);
   return (
     <article class="card task" data-state={task.state}>
       <header>
@@ -137,19 +141,21 @@ function One({ task, onChanged }: { task: Task; onChanged: () => void }): JSX.El
           {task.chat_title}
           {task.first_floor !== null && ` · ${floors(task.first_floor, task.last_floor)}`}
         </a>
-        <span class="grow" />
-        {task.state !== "running" && (
-          <button type="button" class="plain" onClick={() => act("retry")}><Icon name="refresh" /> {t("tasks.retry")}</button>
-        )}
-        {task.state !== "cancelled" && (
-          <button type="button" class="plain" onClick={() => act("cancel")}>{t("tasks.cancel")}</button>
-        )}
+        <span class="last">
+          {task.state !== "running" && (
+            <button type="button" class="plain" onClick={() => act("retry")}><Icon name="refresh" /> {t("tasks.retry")}</button>
+          )}
+          {task.state !== "cancelled" && (
+            <button type="button" class="plain" onClick={() => act("cancel")}>{t("tasks.cancel")}</button>
+          )}
+        </span>
       </header>
-      {(task.reason || task.error) && <p>{task.reason ? said(task.reason) : known("error", task.error)}</p>}
+      {kind && <p>{kind}</p>}
+      {task.reason && <p class={kind ? "soft small" : ""}>{said(task.reason)}</p>}
       {(task.tries > 0 || task.next_try_ms !== null) && (
         <p class="meta">
           {task.tries > 0 && <span>{t("tasks.tries", { n: task.tries })}</span>}
-          {task.next_try_ms !== null && <span>{t("tasks.next", { when: fromNow(task.next_try_ms) })}</span>}
+          {task.next_try_ms !== null && <span>{t("tasks.next", { when: comes(task.next_try_ms) })}</span>}
         </p>
       )}
     </article>
