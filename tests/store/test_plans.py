@@ -10,8 +10,10 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from previously.store import (
+    backlog,
     changes,
     coverage,
+    folds,
     intents,
     leaves,
     messages,
@@ -36,7 +38,19 @@ VALUES: dict[str, object] = {
 }
 
 
-MODULES = (snapshots, messages, changes, coverage, leaves, revisions, profiles, intents, work)
+MODULES = (
+    snapshots,
+    folds,
+    backlog,
+    messages,
+    changes,
+    coverage,
+    leaves,
+    revisions,
+    profiles,
+    intents,
+    work,
+)
 UNBOUNDED = {"_DUE", "_OTHERS"}  # one row per chat at a sweep; a chat's first few messages
 
 

@@ -6,7 +6,6 @@ import json
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
@@ -56,7 +55,6 @@ from previously.store import (
     Whose,
     answers,
     audit,
-    backlog,
     branches,
     carried,
     catalog,
@@ -64,6 +62,7 @@ from previously.store import (
     chats,
     coverage,
     floors,
+    folds,
     imports,
     index,
     intents,
@@ -71,6 +70,7 @@ from previously.store import (
     lookup,
     messages,
     profiles,
+    progress,
     revisions,
     saves,
     scopes,
@@ -80,10 +80,11 @@ from previously.store import (
     views,
     work,
 )
+from previously.store.folds import KnownFold
 from previously.store.limits import give_back, take
 from previously.store.recent import Recents
 from previously.store.schema import chat, installation, lane_state, summary
-from previously.store.snapshots import KnownFold, Read
+from previously.store.snapshots import Read
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -311,13 +312,7 @@ class SqlStore:
 
     async def summaries(self, ref: ChatRef, after_id: int, limit: int) -> tuple[Summary, ...]:
         """A page of summaries, each with the messages it covers."""
-
-        def read(conn: sa.Connection) -> tuple[Summary, ...]:
-            found = snapshots.summary_page(conn, ref, after_id, limit)
-            covers = coverage.targets(conn, [s.id for s in found])
-            return tuple(replace(s, covers=covers.get(s.id, ())) for s in found)
-
-        return await self._db.read(read)
+        return await self._db.read(views.written, ref, after_id, limit)
 
     async def covering(
         self, ref: ChatRef, lane: str, ids: Sequence[int]
@@ -401,7 +396,7 @@ class SqlStore:
         return known[1]
 
     async def save_fold(self, ref: ChatRef, moved: Fold, seen_rev: int) -> bool:
-        return await self._change(ref, snapshots.save_fold, moved, seen_rev, self._clock_ms())
+        return await self._change(ref, folds.save, moved, seen_rev, self._clock_ms())
 
     async def now_ms(self) -> int:
         """The clock that leases and retries go by."""
@@ -471,13 +466,13 @@ class SqlStore:
     async def uncovered_page(
         self, ref: ChatRef, lane: str, after_pos: int, limit: int
     ) -> tuple[Message, ...]:
-        return await self._db.read(backlog.page, ref, lane, after_pos, limit)
+        return await self._db.read(progress.page, ref, lane, after_pos, limit)
 
     async def progress(self, ref: ChatRef, lane: str) -> Progress:
-        return await self._db.read(backlog.progress, ref, lane)
+        return await self._db.read(progress.so_far, ref, lane)
 
     async def pace(self, ref: ChatRef, lane: str) -> Pace:
-        return await self._db.read(backlog.pace, ref, lane)
+        return await self._db.read(progress.pace, ref, lane)
 
     async def edit_summary(self, ref: ChatRef, summary_id: int, text: str) -> Summary:
         return await self._change(ref, revisions.edit, summary_id, text, self._clock_ms())

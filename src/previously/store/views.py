@@ -52,6 +52,14 @@ _STATS = sa.select(S.id, S.stats).where(
 )
 
 
+def written(conn: sa.Connection, ref: ChatRef, after_id: int, limit: int) -> tuple[Summary, ...]:
+    """The chat's summaries in the order they were made, each with the messages it covers."""
+    query = sa.select(*rows.SUMMARY_COLUMNS).where(S.chat_id == ref.id, S.id > after_id)
+    found = rows.summaries(conn.execute(query.order_by(S.id).limit(limit)))
+    covers = coverage.targets(conn, [s.id for s in found])
+    return tuple(replace(s, covers=covers.get(s.id, ())) for s in found)
+
+
 def summary_page(
     conn: sa.Connection,
     ref: ChatRef,
