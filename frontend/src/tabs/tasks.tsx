@@ -141,7 +141,7 @@ function One({ task, onChanged }: { task: Task; onChanged: () => void }): JSX.El
           {task.chat_title}
           {task.first_floor !== null && ` · ${floors(task.first_floor, task.last_floor)}`}
         </a>
-        <span class="last">
+        <span class="row tight last">
           {task.state !== "running" && (
             <button type="button" class="plain" onClick={() => act("retry")}><Icon name="refresh" /> {t("tasks.retry")}</button>
           )}

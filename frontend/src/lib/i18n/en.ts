@@ -320,7 +320,7 @@ export const en = {
   "error.OverBudget": "The month's money is used up.",
   "error.DraftRejected": "The model's answer was no summary.",
   "error.TooLong": "It does not fit the model's window.",
-  "error.NotConfigured": "No model is set up for it.",
+  "error.NotConfigured": "No usable model is set up for it.",
   backfill: "Summarise all that piled up",
   "backfill.text": "{n|floor has|floors have} no summary yet. This is what it is expected to take:",
   "backfill.model": "Model",

@@ -321,7 +321,7 @@ export const zh: Record<keyof typeof en, string> = {
   "error.OverBudget": "本月预算已用完。",
   "error.DraftRejected": "模型的回答不是摘要。",
   "error.TooLong": "超出模型的上下文窗口。",
-  "error.NotConfigured": "还没有配置模型。",
+  "error.NotConfigured": "没有可用的模型配置。",
   backfill: "补写积压的摘要",
   "backfill.text": "{n} 楼还没有摘要。预计需要：",
   "backfill.model": "模型",
