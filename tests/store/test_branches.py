@@ -23,7 +23,8 @@ from previously.store.schema import (
     variant,
     work,
 )
-from previously.store.sql import BUILDING_MS_MAX, SqlStore
+from previously.store.sql import SqlStore
+from previously.store.sql.chats import BUILDING_MS_MAX
 from tests.store.conftest import Clock
 from tests.store.test_contract import agrees, chat_with, draft, lease_on
 

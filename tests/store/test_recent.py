@@ -11,10 +11,10 @@ import pytest
 
 from previously.errors import PreviouslyError
 from previously.model import ChatRef, Fold, FoldKey, Message, NewMessage, State, TurnRecord
-from previously.store import Database, recent, sql
+from previously.store import Database, recent
 from previously.store.postgres import PostgresDatabase
 from previously.store.recent import Recent, Recents
-from previously.store.sql import SqlStore
+from previously.store.sql import SqlStore, prompts
 from previously.store.sqlite import SqliteDatabase
 from tests.store.conftest import Clock
 from tests.store.test_contract import chat_with, draft, lease_on
@@ -217,7 +217,7 @@ def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch):
 async def test_settings_are_held_of_so_many_chats(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sql, "SETTINGS_KEPT", 3)
+    monkeypatch.setattr(prompts, "SETTINGS_KEPT", 3)
     database = SqliteDatabase(tmp_path / "many.db")
     store = SqlStore(database, clock, {})
     for n in range(5):

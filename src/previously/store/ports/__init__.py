@@ -1,0 +1,1 @@
+"""What the house asks of its store, a file per noun, and what a database is asked for."""
