@@ -21,10 +21,11 @@ WORDS_KEPT = 65_536  # whose terms are held in memory
 POINT = "\u00b7"  # for the point inside a number: an ASCII mark would part it again
 SPEAKER = "\u2020"  # in front of who said it, which is a term as well
 
-_IDEOGRAPHS = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"
+_IDEOGRAPHS = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002f7ff\U0002fa20-\U000323af"
+_COMPATIBLE = "\uf900-\ufaff\U0002f800-\U0002fa1f"  # ideographs that NFKC makes into others
 _KANA = "\u3041-\u3096\u309d\u309e\u30a1-\u30fa\u30fc-\u30fe"
 _SOUTHERN = "\u0e01-\u0e4e\u0e81-\u0edf\u1000-\u109f\u1780-\u17d3"  # Thai, Lao, Myanmar, Khmer
-_SPACELESS = f"{_IDEOGRAPHS}\uf900-\ufaff{_KANA}\uac00-\ud7a3{_SOUTHERN}"
+_SPACELESS = f"{_IDEOGRAPHS}{_COMPATIBLE}{_KANA}\uac00-\ud7a3{_SOUTHERN}"
 _EMOJI = "\u2600-\u27bf\U0001f000-\U0001f3fa\U0001f400-\U0001faff"  # but skin tones
 _WORD = (
     "[0-9a-z\u00aa\u00b5\u00ba\u00df-\u00f6\u00f8-\u0dff\u0f00-\u0fff\u10a0-\u10ff\u1200-\u177f"
