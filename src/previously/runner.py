@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Protocol
 
 from previously.engine import Engine
@@ -197,13 +197,16 @@ class Runner:
         """Bring the search index up, a batch at a time; a fault costs a delay."""
         while True:
             fed = 0
-            try:
-                fed = await self._store.index_some(INDEX_MESSAGES)
-            except RetryError as error:
-                log.info("index postponed: %s", error)
-            except Exception:
-                log.exception("the search index was not fed; the next round tries again")
+            with _survived("the search index was not fed; the next round tries again"):
+                fed = await self._feed_index()
             await asyncio.sleep(INDEX_PAUSE_S if fed else SWEEP_EVERY_S)
+
+    async def _feed_index(self) -> int:
+        try:
+            return await self._store.index_some(INDEX_MESSAGES)
+        except RetryError as error:
+            log.info("index postponed: %s", error)
+            return 0
 
     async def _write_seen(self) -> None:
         seen, self._seen = self._seen, {}
@@ -211,7 +214,17 @@ class Runner:
             await self._store.settled(list(seen.items()))
 
     async def _look(self, ref: ChatRef) -> None:
-        """One of the two edges where everything is caught: a fault costs this chat a delay."""
+        """A fault costs this chat a delay."""
+        try:
+            with _survived(f"chat {ref.id}: reconcile failed; the next sweep tries again"):
+                await self._look_in_turn(ref)
+        finally:
+            self._running.discard(ref.id)
+            self._wake.set()
+            async with self._looked:
+                self._looked.notify_all()
+
+    async def _look_in_turn(self, ref: ChatRef) -> None:
         try:
             async with self._slots:
                 if self._store.exclusive or await self._may_be_due(ref):
@@ -223,13 +236,6 @@ class Runner:
             self._wanted[ref.id] = ref
         except RetryError as error:
             log.warning("chat %s: %s; the next sweep tries again", ref.id, error)
-        except Exception:
-            log.exception("chat %s: reconcile failed; the next sweep tries again", ref.id)
-        finally:
-            self._running.discard(ref.id)
-            self._wake.set()
-            async with self._looked:
-                self._looked.notify_all()
 
     async def _may_be_due(self, ref: ChatRef) -> bool:
         """A word about a change reaches every process; most of them find it taken or done."""
@@ -323,7 +329,7 @@ class Runner:
             log.info("chat %s: %s", lease.ref.id, error)
         except PlanAnewError:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever it was, this task waits and the others go on
             if not isinstance(error, PreviouslyError):
                 log.exception("chat %s: task %s broke", lease.ref.id, task.id)
             await self._postpone(lease, task, error)
@@ -398,3 +404,12 @@ class Runner:
             self._owed.append(lease)
         except LeaseLost as error:
             log.info("chat %s: %s", lease.ref.id, error)
+
+
+@contextlib.contextmanager
+def _survived(what: str) -> Generator[None]:
+    """The edge of a loop, where everything is caught: a fault costs a delay, never the loop."""
+    try:
+        yield
+    except Exception:
+        log.exception("%s", what)

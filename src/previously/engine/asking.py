@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from previously.engine.calls import Calls
@@ -131,10 +131,11 @@ class Asking:
                 spent = f"the run has made its {self._limits.calls_max} calls"
                 raise DraftRejected(f"{spent}; what had arrived is kept")
             self.tally.calls += 1
-            try:
+            with ExitStack() as ending:
+                ending.push(self._ended)
                 yield
-            except TooLong:
-                raise  # the part is to be cut, and the run goes on
-            except BaseException as error:
-                self._failure = self._failure or error
-                raise
+
+    def _ended(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """A call is over. If a part was too long it is cut, and the run goes on."""
+        if not isinstance(error, TooLong):
+            self._failure = self._failure or error

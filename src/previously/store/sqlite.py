@@ -12,6 +12,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -39,6 +40,16 @@ class _Job:
     future: asyncio.Future[Any]
     result: Any = None
     error: BaseException | None = None
+
+    def do(self, connection: sa.Connection) -> Exception | None:
+        """Its result is kept for the caller who waits for it, and so is whatever it raises: the
+        thread goes on to the next one."""
+        try:
+            self.result = self.run(connection)
+        except Exception as error:  # noqa: BLE001 - not ours to judge: the caller gets it
+            self.error = _as_ours(error)
+            return error
+        return None
 
 
 def _engine(path: Path, *, read_only: bool) -> sa.Engine:
@@ -76,6 +87,13 @@ def _as_ours(error: BaseException) -> BaseException:
 
 def _bring_up(path: Path) -> None:
     """This program's schema, in one step; an older file is copied aside first."""
+    try:
+        _migrate(path)
+    except (DatabaseError, sqlite3.Error) as error:
+        raise _as_ours(error) from error
+
+
+def _migrate(path: Path) -> None:
     with _engine(path, read_only=False).connect() as connection:
         revision = check(connection)
         if revision == HEAD:
@@ -115,11 +133,10 @@ class SqliteDatabase:
         self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._writes: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         if not read_only:
-            try:
+            with ExitStack() as failing:
+                failing.callback(self._release)
                 _bring_up(path)
-            except BaseException as error:
-                self._release()
-                raise _as_ours(error) from error
+                failing.pop_all()
         self._here: sa.Connection | None = None
         self._threads = [_thread("read", self._read_loop) for _ in range(READERS)]
         if not read_only:
@@ -216,13 +233,9 @@ async def _queued(jobs: queue.SimpleQueue[_Job | None], run: Callable[[sa.Connec
 def _run_read(connection: sa.Connection, job: _Job) -> None:
     raw = _raw(connection)
     raw.execute("BEGIN")
-    try:
-        job.result = job.run(connection)
-    except Exception as error:  # noqa: BLE001 - carried to the caller that waits for it
-        job.error = _as_ours(error)
-    finally:
-        if raw.in_transaction:  # a statement that cannot be run has ended it already
-            raw.execute("COMMIT")
+    job.do(connection)
+    if raw.in_transaction:  # a statement that cannot be run has ended it already
+        raw.execute("COMMIT")
 
 
 def _run_group(connection: sa.Connection, jobs: list[_Job]) -> None:
@@ -249,14 +262,12 @@ def _raw(connection: sa.Connection) -> sqlite3.Connection:
 
 def _run_in_savepoint(connection: sa.Connection, raw: sqlite3.Connection, job: _Job) -> None:
     raw.execute("SAVEPOINT job")
-    try:
-        job.result = job.run(connection)
-    except Exception as error:
+    error = job.do(connection)
+    if error is not None:
         if not raw.in_transaction:  # a full disk undoes the whole group, not only this job
             cause = error.orig if isinstance(error, DatabaseError) else error
             raise sqlite3.OperationalError(str(cause)) from error
         raw.execute("ROLLBACK TO job")
-        job.error = _as_ours(error)
     raw.execute("RELEASE job")
 
 
