@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from previously.align import normal
 from previously.align.hints import Hints
 from previously.align.scene import Scene
-from previously.model import Message, NewMessage, State
+from previously.model import POS_GAP, Message, NewMessage, State
 
 OVERLAP_MIN = 2  # messages in a row that a shortened history must share with what is stored
 NEAR_END = 6  # shared messages among which they stand: between others something may be hidden
@@ -113,7 +113,14 @@ def _names(scene: Scene, hints: Hints) -> set[str]:
 
 def _says_twice(scene: Scene) -> bool:
     """Whether this client's users mostly say several things in a row."""
-    roles = [scene.stored[j].role for j in sorted(scene.told)]
-    starts = [k for k, role in enumerate(roles) if role == "user" and roles[k - 1 : k] != ["user"]]
-    double = sum(roles[k + 1 : k + 2] == ["user"] for k in starts)
+    told = [scene.stored[j] for j in sorted(scene.told)]
+    starts = [k for k, m in enumerate(told) if m.role == "user" and not _goes_on(told, k)]
+    double = sum(_goes_on(told, k + 1) for k in starts)
     return double >= OVERLAP_MIN and 2 * double >= len(starts)
+
+
+def _goes_on(told: Sequence[Message], k: int) -> bool:
+    """Whether a user's message came right after another one: no reply between them is gone."""
+    if not 0 < k < len(told) or not told[k - 1].role == told[k].role == "user":
+        return False
+    return told[k].pos - told[k - 1].pos <= POS_GAP

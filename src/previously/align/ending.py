@@ -98,9 +98,17 @@ def _begun_anew(end: _End) -> Ending:
 
 
 def _check_begun(end: _End) -> None:
-    """Replies at the very end only begin the next one if they did so before."""
-    if not all(map(end.scene.was_seen, end.begun)):
-        raise Doubt(VERSION)
+    """Replies at the very end only begin the next one if they did so before; not a version of the
+    stored one that was not seen before that was there."""
+    scene = end.scene
+    for i in end.begun:
+        old = scene.before.get(i)
+        if old is None or any(_shows(scene, i, m) and old.newest >= m.id for m in end.gone):
+            raise Doubt(VERSION)
+
+
+def _shows(scene: Scene, i: int, m: Message) -> bool:
+    return m.role == scene.pieces[i].role and normal.reworded(m, scene.pieces[i].said)
 
 
 def _new_turn(end: _End) -> Ending:
@@ -160,7 +168,7 @@ def _version(scene: Scene, news: Sequence[int], gone: Sequence[Message]) -> tupl
     role = scene.pieces[news[0]].role
     for i in takewhile(lambda i: scene.pieces[i].role == role, news):
         for k, m in enumerate(gone[:FORK_MAX]):
-            if m.role == role and normal.reworded(m, scene.pieces[i].said):
+            if _shows(scene, i, m):
                 return i, k
     return None
 

@@ -56,7 +56,7 @@ class Spot:
     order: int  # among what else stood there…
     request: int  # …in that request
     newest: int  # message that was stored then
-    stays: int = 0  # for how many turns it has been there
+    stays: int = 0  # for how many turns it has been there; less: it was gone since
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,16 @@ class Habit:
     last_id: int | None = None  # of its last turn
 
     def written(self) -> dict[str, Any]:
-        """What is worth to outlive a process: texts that are injected, or may be."""
+        """What is worth to outlive a process: texts that are injected, or may be, and how turns are
+        told from side requests."""
         spots = {
             mark.hex(): [s.after, s.later, s.order, s.request, s.newest, s.stays]
             for mark, s in self.spots.items()
             if s.spoken
         }
         told = sorted(self.told) if spots else []
-        return {"floating": sorted(m.hex() for m in self.floating), "spots": spots, "told": told}
+        floating = sorted(m.hex() for m in self.floating)
+        return {"floating": floating, "spots": spots, "told": told, "streams": self.streams}
 
     def recalling(self, written: Mapping[str, Any]) -> Habit:
         """With what this or another process has written down; what it saw itself goes first."""
@@ -104,4 +106,5 @@ class Habit:
             floating=self.floating | floating,
             spots={**spots, **self.spots},
             told=self.told or frozenset(written["told"]),
+            streams=written.get("streams") if self.streams is None else self.streams,
         )

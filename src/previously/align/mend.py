@@ -76,7 +76,7 @@ def _gap(scene: Scene, out: Mending, theirs: list[int], span: tuple[int, int]) -
         if ours:
             _missing(scene, out, ours, span[0])
     elif not ours:
-        if scene.are_settled(theirs):
+        if all(map(scene.is_settled, theirs)):
             out.inserts.append((scene.stored[span[1]].id, theirs))
     elif any(map(scene.is_doubtful, theirs)):
         out.doubt = MIXED

@@ -54,8 +54,12 @@ class Alignment:
     @property
     def needs_all(self) -> bool:
         """Whether all that any process has seen of the client must be known before it is believed:
-        it takes something for another thing than what is stored."""
-        return self.turn is not None and (self.turn.mends or self.guessed)
+        it takes something for another thing than what is stored, or more for said than a question.
+        """
+        if self.turn is None:
+            return False
+        spoken = sum(new.role != "tool" for new in self.turn.appends)
+        return self.turn.mends or self.guessed or spoken > 1
 
     @property
     def matched(self) -> tuple[int | None, ...]:

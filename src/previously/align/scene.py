@@ -7,7 +7,6 @@ had it at the same place and the history has gone on since.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +22,8 @@ SPOTS_MAX = 128  # texts remembered of a chat
 LAST_TURN = 4  # messages among which a question stands that was not seen again yet
 RESTS_AFTER = 2  # turns
 TURN = 2  # messages that are said in it: an instruction that is added is only one
+AWAY = -1  # in the place of turns: a later request did not have it
+TWINS_MAX = 4  # that say the same and are told apart
 START = 0  # in the place of a message: there is none before it
 
 
@@ -79,16 +80,54 @@ class Scene:
         return spots
 
     @cached_property
-    def _went_on(self) -> set[int]:
-        """The requests since which more is said after something that was in doubt then."""
-        old = self.habit.spots
-        marks = ((self.mark(i), spot) for i, spot in self.spots.items())
-        return {old[m].request for m, spot in marks if m in old and spot.later > old[m].later}
+    def before(self) -> dict[int, Spot]:
+        """Where those of them stood that an earlier request had as well."""
+        found: dict[int, Spot] = {}
+        for mark, same in self._same.items():
+            old = [self.habit.spots[one] for one in _twins(mark) if one in self.habit.spots]
+            found |= self._paired(same, old) if old else {}
+        return found
+
+    @cached_property
+    def _same(self) -> dict[bytes, list[int]]:
+        """The pieces that stand somewhere, by what they say."""
+        same: dict[bytes, list[int]] = {}
+        for i in self.spots:
+            same.setdefault(self.mark(i), []).append(i)
+        return same
+
+    def _paired(self, same: Sequence[int], old: Sequence[Spot]) -> dict[int, Spot]:
+        """Which of several that say the same was seen where. As many as there were are the same
+        ones, in order; of more, those that stayed where they were, and the others are new."""
+        if len(same) != len(old):
+            stayed = self._stayed_among(same, old)
+            if len(stayed) == len(old):
+                return stayed
+        return {i: old[min(n, len(old) - 1)] for n, i in enumerate(same)}
+
+    def _stayed_among(self, same: Sequence[int], old: Sequence[Spot]) -> dict[int, Spot]:
+        found: dict[int, Spot] = {}
+        for i in same:
+            was = old[len(found)] if len(found) < len(old) else None
+            if (
+                was
+                and self.spots[i].later >= was.later
+                and self._is_anchored(i, was, self.spots[i])
+            ):
+                found[i] = was
+        return found
+
+    @cached_property
+    def _went_on(self) -> set[tuple[int, int]]:
+        """The requests since which a turn more is said after something that was in doubt then, and
+        the message behind which it was: what is shown again before it is nothing new."""
+        was = ((self.before[i], spot) for i, spot in self.spots.items() if i in self.before)
+        return {(old.request, old.after) for old, spot in was if spot.later >= old.later + TURN}
 
     def _wanders(self, i: int, spot: Spot) -> bool:
         """Whether it is known to be injected, or was seen elsewhere before."""
         mark = self.mark(i)
-        old = self.habit.spots.get(mark)
+        old = self.before.get(i)
         known = mark in self.habit.floating
         if not known and (old is None or not spot.spoken):
             return False
@@ -105,25 +144,27 @@ class Scene:
 
     def _stayed(self, i: int, spot: Spot) -> int:
         """For how many turns it has been there, this one included."""
-        old = self.habit.spots.get(self.mark(i))
-        if old is None or self._spot_marks[self.mark(i)] > 1 or not self._is_anchored(i, old, spot):
+        old = self.before.get(i)
+        if old is None or len(self._same[self.mark(i)]) > 1 or not self._is_anchored(i, old, spot):
             return 0
         if spot.later == old.later:
-            return old.stays  # the same turn, asked again
-        return old.stays + 1 if spot.later >= old.later + TURN else 0
+            return max(old.stays, 0)  # the same turn, asked again
+        return old.stays + 1 if spot.later >= old.later + TURN else 0  # from `AWAY` on it is new
 
     def _has_moved(self, i: int, old: Spot, spot: Spot) -> bool:
         """Whether it stood behind another message that is still there, before one that it follows
         now, or as far from the end although the history has gone on."""
-        if self._spot_marks[self.mark(i)] > 1:
+        if old.stays == AWAY:
+            return False  # somebody may say again what was taken back
+        if len(self._same[self.mark(i)]) > 1:
             return False  # of two that say the same nobody knows which one was seen
         if not self._is_anchored(i, old, spot):
             return old.after == START or self._stands_once(old.after)
-        single = (self.mark(k) for k in self.spots if k < i and self._spot_marks[self.mark(k)] == 1)
-        passed = map(self.habit.spots.get, single)
+        single = (k for k in self.spots if k < i and len(self._same[self.mark(k)]) == 1)
+        passed = map(self.before.get, single)
         if any(o and o.request == old.request and o.order > old.order for o in passed):
             return True
-        return old.later == spot.later and old.request in self._went_on
+        return old.later == spot.later and (old.request, old.after) in self._went_on
 
     def _is_anchored(self, i: int, old: Spot, spot: Spot) -> bool:
         """Whether it stands behind the same stored message; others between may have been hidden
@@ -132,7 +173,7 @@ class Scene:
             return True
         anchor = self._shown_at.get(old.after, i) if old.after != START else -1
         between = [k for k in self.said if anchor < k < i and not self._was_hidden(k, old)]
-        since = [self.habit.spots.get(self.mark(k)) for k in between]
+        since = [self._was_unsaid(k) for k in between]
         return anchor < i and all(
             o is not None and o.request == old.request and o.order < old.order for o in since
         )
@@ -141,6 +182,11 @@ class Scene:
         """Whether a stored message that is shown now was stored then, and not shown."""
         message_id = self.stored[self.said[k]].id
         return message_id <= old.newest and message_id not in self.habit.told
+
+    def _was_unsaid(self, k: int) -> Spot | None:
+        """Where a message stood that is stored by now, when it was not yet."""
+        mark = self.mark(k)
+        return None if mark in self._same else self.habit.spots.get(mark)
 
     @cached_property
     def _said_at(self) -> dict[bytes, int]:
@@ -157,10 +203,6 @@ class Scene:
         if shown is None:
             return False
         return sum(self.mark(i) == self.mark(shown) for i in self.history) == 1
-
-    @cached_property
-    def _spot_marks(self) -> Counter[bytes]:
-        return Counter(self.mark(i) for i in self.spots)
 
     @cached_property
     def named(self) -> set[str]:
@@ -186,18 +228,12 @@ class Scene:
     def is_settled(self, i: int) -> bool:
         """Whether an earlier request had it at the same place, before the history went on."""
         spot = self.spots[i]
-        old = self.habit.spots.get(self.mark(i))
+        old = self.before.get(i)
         return old is not None and spot.later > old.later and self._is_anchored(i, old, spot)
-
-    def are_settled(self, run: Sequence[int]) -> bool:
-        """Whether these are, side by side. What says again what is stored elsewhere is remembered
-        as that, and never by itself: it is settled with what stands beside it."""
-        settled = [i for i in run if self.is_settled(i)]
-        return bool(settled) and all(i in settled or self.mark(i) in self._said_at for i in run)
 
     def was_seen(self, i: int) -> bool:
         """Whether an earlier request had it."""
-        return self.mark(i) in self.habit.spots
+        return i in self.before
 
     def is_doubtful(self, i: int) -> bool:
         """Whether an earlier request had it, and nothing has shown since what it is."""
@@ -209,15 +245,14 @@ class Scene:
 
     def remembered(self, stored: set[int]) -> Habit:
         """The habit after this request, of whose pieces these are stored now."""
-        seen = {
-            self.mark(i): replace(spot, stays=self._stayed(i, spot))
-            for i, spot in self.spots.items()
-        }
         rested = {self.mark(i) for i, spot in self.spots.items() if self._rests(i, spot)}
         kept = {self.mark(i) for i in (*(stored - self.said.keys()), *self._spoken_again())}
         wandered = {self.mark(i) for i in self.floating}
-        spots = {m: s for m, s in {**self.habit.spots, **seen}.items() if m not in kept}
         floating = (self.habit.floating - rested | wandered) - kept
+        gone = {one for mark in (*kept, *self._same) for one in _twins(mark)}
+        missing = {m: s for m, s in self.habit.spots.items() if m not in gone}
+        away = {m: replace(s, stays=AWAY) for m, s in missing.items() if s.after in self._shown_at}
+        spots = missing | away | self._seen(stored)
         return replace(
             self.habit,
             requests=self.habit.requests + 1,
@@ -226,11 +261,25 @@ class Scene:
             floating=frozenset(sorted(floating)[:SPOTS_MAX]),
         )
 
+    def _seen(self, stored: set[int]) -> dict[bytes, Spot]:
+        """Where everything stands that is in doubt still."""
+        seen: dict[bytes, Spot] = {}
+        for mark, same in self._same.items():
+            left = (i for i in same if i not in stored)
+            for i, one in zip(left, _twins(mark), strict=False):
+                seen[one] = replace(self.spots[i], stays=self._stayed(i, self.spots[i]))
+        return dict(sorted(seen.items(), key=lambda item: item[1].order))
+
     def _spoken_again(self) -> list[int]:
         """Pieces that are stored by now: no longer in doubt."""
         doubted = {m for m, spot in self.habit.spots.items() if spot.spoken}
         doubted |= self.habit.floating
         return [i for i in self.said if self.mark(i) in doubted] if doubted else []
+
+
+def _twins(mark: bytes) -> list[bytes]:
+    """What several that say the same are remembered by, from the first one on."""
+    return [mark, *(mark + bytes([n]) for n in range(1, TWINS_MAX))]
 
 
 def look(

@@ -1,0 +1,116 @@
+"""Lives that random clients have led: each kept a doubt for too long, or believed too early."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from previously.align import Alignment, Habit, Hints, align, normal
+from previously.align.ending import NOT_SETTLED, VERSION
+from previously.align.reading import UNKNOWN_LAST
+from previously.model import Message
+from tests.core.test_align import history, said, stored, texts, turn_of
+
+QUIET = "s:Describe the weather."
+
+
+def read(
+    kept: Sequence[Message], *requests: Sequence[str], habit: Habit | None = None
+) -> Alignment:
+    """The last of several requests, of which those before were not understood."""
+    known = habit or Habit()
+    for lines in requests[:-1]:
+        found = align(kept, history(*lines), habit=known)
+        assert found.turn is None
+        known = found.habit
+    return align(kept, history(*requests[-1]), habit=known)
+
+
+def test_a_quiet_request_is_known_by_how_turns_were_sent_before_a_restart() -> None:
+    kept = stored("u:one", "a:two", "u:three?", "a:four?")
+    first = ["u:one", "a:two", "u:three"]
+    turn = align(kept[:2], history(*first), Hints(stream=True))
+    habit = Habit().recalling(turn.habit.written())
+    for _ in range(2):
+        found = align(kept, history(*first, "a:four", QUIET), Hints(stream=False), habit)
+        assert (found.kind, found.reason) == ("side", UNKNOWN_LAST)
+        habit = found.habit
+
+
+def test_a_reply_cut_short_that_was_in_doubt_does_not_begin_another_one() -> None:
+    """A side request whose kind nobody knows, sent twice."""
+    kept = stored("u:one", "a:two", "u:three?", "a:The gulls cry and so?")
+    sent = ["u:one", "a:two", "u:three", "a:The gulls cry", QUIET]
+    assert read(kept, sent, sent).reason == VERSION
+
+
+def test_what_began_an_earlier_reply_begins_the_next_one_too() -> None:
+    asked = ["u:one", "a:two", "u:three", "a:The gulls cry"]
+    habit = read(stored("u:one", "a:two"), asked).habit
+    kept = stored("u:one", "a:two", "u:three?", "a:The gulls cry and so?")
+    assert read(kept, asked, habit=habit).kind == "reroll"
+
+
+def test_a_question_asked_again_while_all_is_in_doubt_is_new() -> None:
+    """The story goes another way for longer than a user deletes, and says by chance what is stored
+    at one place, so that it takes several requests to be believed."""
+    kept = stored(*[f"{'ua'[i % 2]}:{i}" for i in range(10)], "u:10?", "a:11?")
+    talk = [*("u:0", "a:1", "u:2", "a:3", "u:other", "a:way", "u:4", "a:new", "u:好")]
+    talk += [*("a:ok", "u:嗯。", "a:yes", "u:嗯。")]
+    found = read(kept, talk[:5], talk[:7], talk[:9], talk[:11], talk)
+    assert texts(turn_of(found).appends) == ["new", "好", "ok", "嗯。", "yes", "嗯。"]
+
+
+def test_words_that_repeat_a_stored_question_are_remembered_by_themselves() -> None:
+    """Three questions in a row, the last of which is new and says what the first ones said."""
+    kept = stored("u:one", "a:two", "u:gulls", "u:gulls?", "a:cry?")
+    talk = [*("u:one", "a:two", "u:gulls", "u:gulls", "u:gulls", "a:they cry", "u:six")]
+    more = [*talk, "a:seven", "u:eight"]
+    found = read(kept, talk[:5], [*talk, "u:note"], [*more, "u:note"])
+    assert texts(turn_of(found).appends) == ["gulls", "they cry", "six", "seven", "eight"]
+
+
+def test_what_is_shown_again_further_up_makes_no_instruction_of_the_last_question() -> None:
+    """As far from the end as before, and yet nothing was said since."""
+    kept = stored("u:one", "a:two", "u:three", "a:four", "u:five?", "a:six?")
+    first = ["a:welcome", "u:one", "a:two", "u:three", "a:four", "a:6", "u:seven"]
+    second = ["a:welcome", "u:one", "a:two", "u:three", "a:four", "u:edited", "a:edited too"]
+    found = read(kept, first, [*second, "u:seven"])
+    assert found.reason == NOT_SETTLED
+    assert not found.habit.floating
+
+
+def test_more_than_a_question_is_believed_only_with_what_others_have_seen() -> None:
+    """A server that has never seen the notes would read them as a turn."""
+    kept = stored("u:one", "a:two", "u:three", "a:four")
+    sent = history("u:one", "a:two", "u:three", "a:four", "u:note", "a:other", "u:five")
+    found = align(kept, sent)
+    assert found.needs_all
+    notes = frozenset(normal.mark(said(one)) for one in ("u:note", "a:other"))
+    known = Habit().recalling(Habit(floating=notes).written())
+    assert texts(turn_of(align(kept, sent, habit=known)).appends) == ["five"]
+    assert not align(kept, sent, habit=known).needs_all
+
+
+def test_words_that_were_taken_back_may_be_said_elsewhere_later() -> None:
+    """Asked with a note, deleted, and asked again at another place, where another note is new."""
+    kept = stored("u:one", "a:two", "u:three?", "a:four?")
+    told = ["u:one", "a:two", "u:three", "a:four"]
+    doubt = read(kept, [*told, "u:five", "u:note"])
+    gone = align(kept, history(*told, "u:six"), habit=doubt.habit)
+    kept = stored("u:one", "a:two", "u:three", "a:four", "u:six?", "a:seven?")
+    told += ["u:six", "a:seven"]
+    found = align(kept, history(*told, "u:five", "u:other note"), habit=gone.habit)
+    assert found.reason == NOT_SETTLED
+    more = [*told, "u:five", "a:eight", "u:nine", "u:other note"]
+    turn = turn_of(align(kept, history(*more), habit=found.habit))
+    assert texts(turn.appends) == ["five", "eight", "nine"]
+
+
+def test_questions_that_stand_together_since_a_reply_is_gone_are_no_habit() -> None:
+    """Only who says several things in one breath is believed when the next time comes."""
+    one_breath = stored("u:1", "u:2", "a:3", "u:4", "u:5", "a:6")
+    sent = history("u:1", "u:2", "a:3", "u:4", "u:5", "a:6", "u:7", "u:8")
+    assert texts(turn_of(align(one_breath, sent)).appends) == ["7", "8"]
+    parted = stored("u:1", "a:x", "u:2", "a:3", "u:4", "a:y", "u:5", "a:6")
+    left = [m for m in parted if m.body not in ("x", "y")]
+    assert align(left, sent).reason == NOT_SETTLED
