@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import sqlalchemy as sa
 
@@ -154,6 +154,12 @@ class House:
     runner: Runner | None
     engines: Summarisers | None = None
     ear: asyncio.Task[None] | None = None  # hears of what other processes change
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Stop the background, then let go of the database."""

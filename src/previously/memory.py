@@ -278,17 +278,14 @@ class Memory:
 
         `llm` writes the summaries; without one they are extracts.
         """
-        house = await app.build(
+        async with await app.build(
             app.database_location(str(database)),
             llm=llm,
             worker=worker,
             read_only=read_only,
             settings=settings,
-        )
-        try:
+        ) as house:
             yield cls(house)
-        finally:
-            await house.close()
 
     async def chat(
         self, name: str, *, preset: str | None = None, settings: Mapping[str, Any] | None = None

@@ -67,12 +67,9 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _pause(args: argparse.Namespace, location: app.Location) -> int:
-    house = await app.build(location, worker=False)
-    try:
+    async with await app.build(location, worker=False) as house:
         chat = await house.service.find_chat(args.chat)
         paused = await house.service.pause_backfill(chat.ref)
-    finally:
-        await house.close()
     if args.json:
         print(json.dumps({"paused": paused}))
     else:
@@ -81,12 +78,9 @@ async def _pause(args: argparse.Namespace, location: app.Location) -> int:
 
 
 async def _expected(location: app.Location, name: str) -> Estimate:
-    house = await app.build(location, read_only=True)
-    try:
+    async with await app.build(location, read_only=True) as house:
         chat = await house.service.find_chat(name)
         return await house.service.backfill(chat.ref, dry_run=True)
-    finally:
-        await house.close()
 
 
 async def _agreed(expected: Estimate) -> bool:

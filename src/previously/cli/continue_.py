@@ -20,13 +20,11 @@ def add(commands: Any) -> None:
 
 async def run(args: argparse.Namespace) -> int:
     """Make the chat and say what it was handed."""
-    house = await app.build(app.database_location(args.database, args.data), worker=False)
-    try:
+    location = app.database_location(args.database, args.data)
+    async with await app.build(location, worker=False) as house:
         ref = (await house.service.find_chat(args.chat)).ref
         made = await house.service.continue_chat(ref, args.name)
         carried = await house.store.carried(made.ref)
-    finally:
-        await house.close()
     if args.json:
         told = {"chat": made.ref.name, "carried": len(carried), "tokens": total_tokens(carried)}
         print(json.dumps(told, ensure_ascii=False))

@@ -67,15 +67,12 @@ async def run(args: argparse.Namespace) -> int:
     name = args.chat or f"demo-{args.language}"
     await _prepare(location, name, args.language)
     began = time.monotonic()
-    house = await app.build(location)
-    try:
+    async with await app.build(location) as house:
         chat = await house.service.find_chat(name)
         await house.service.settle(chat.ref, SETTLE_S)
         seconds = time.monotonic() - began
         built = await house.service.prompt(chat.ref, args.budget_tokens)
         report = await _report(house, chat, args.language, built, seconds)
-    finally:
-        await house.close()
     if args.json:
         print(json.dumps(asdict(report), ensure_ascii=False, indent=1))
     else:
@@ -85,8 +82,7 @@ async def run(args: argparse.Namespace) -> int:
 
 async def _prepare(location: app.Location, name: str, language: str) -> None:
     """The story in a chat that quotes instead of asking a model; its last floor is the question."""
-    house = await app.build(location, worker=False)
-    try:
+    async with await app.build(location, worker=False) as house:
         with suppress(ChatNotFound):
             await house.service.find_chat(name)
             return
@@ -96,8 +92,6 @@ async def _prepare(location: app.Location, name: str, language: str) -> None:
         while await house.store.index_some(INDEX_BATCH, ripe=False):
             pass
         await house.service.append(chat.ref, [asked])
-    finally:
-        await house.close()
 
 
 def _sample(name: str) -> str:

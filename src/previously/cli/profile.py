@@ -89,11 +89,8 @@ async def run_add(args: argparse.Namespace) -> int:
             **given,
         }
     )
-    house = await _open(args, read_only=False)
-    try:
+    async with await _open(args, read_only=False) as house:
         await house.store.put_profile(OWNER, profile.as_mapping())
-    finally:
-        await house.close()
     _print(args, _facts(profile), f"{_line(profile)}\nTry it: previously profile test {args.name}")
     return 0
 
@@ -123,12 +120,9 @@ def _params(words: str | None) -> Mapping[str, Any]:
 
 async def run_list(args: argparse.Namespace) -> int:
     """Print every profile, and the built-in one."""
-    house = await _open(args, read_only=True)
-    try:
+    async with await _open(args, read_only=True) as house:
         found = [from_mapping(values) for values, _ in await house.store.profiles(OWNER)]
         troubles = await house.store.troubles(OWNER)
-    finally:
-        await house.close()
     lines = [_line(p) + _warning(troubles.get(p.name)) for p in found]
     facts = [{**_facts(p), "trouble": troubles.get(p.name)} for p in found]
     built_in = "extractive: built in, quotes instead of retelling"
@@ -149,22 +143,16 @@ async def run_test(args: argparse.Namespace) -> int:
 
 async def run_rm(args: argparse.Namespace) -> int:
     """Forget a profile."""
-    house = await _open(args, read_only=False)
-    try:
+    async with await _open(args, read_only=False) as house:
         await house.store.remove_profile(OWNER, args.name)
-    finally:
-        await house.close()
     _print(args, {"removed": args.name}, f"Profile {args.name} is gone.")
     return 0
 
 
 async def _find(args: argparse.Namespace) -> Profile:
-    house = await _open(args, read_only=True)
-    try:
+    async with await _open(args, read_only=True) as house:
         found = await house.store.find_profile(OWNER, args.name)
         known = [values["name"] for values, _ in await house.store.profiles(OWNER)]
-    finally:
-        await house.close()
     if found is None:
         names = ", ".join(known) or "none yet"
         raise ProfileNotFound(f"no profile named {args.name!r}; there are: {names}")

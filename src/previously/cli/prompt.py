@@ -34,15 +34,13 @@ def add(commands: Any) -> None:
 
 async def run(args: argparse.Namespace) -> int:
     """Print the prompt, or its trace."""
-    house = await app.build(app.database_location(args.database, args.data), read_only=True)
-    try:
+    location = app.database_location(args.database, args.data)
+    async with await app.build(location, read_only=True) as house:
         chat = await house.service.find_chat(args.chat)
         if args.last:
             return await last.show(args, house, chat.ref)
         built = await house.service.prompt(chat.ref, args.budget_tokens, preview=True)
         places = [p async for p in house.service.places(chat.ref, built)] if args.trace else []
-    finally:
-        await house.close()
     if args.json:
         print(json.dumps(_prompt_json(args.chat, built, places), ensure_ascii=False, indent=1))
     elif args.trace:

@@ -31,13 +31,11 @@ def add(commands: Any) -> None:
 
 async def run(args: argparse.Namespace) -> int:
     """Print the hits, best first."""
-    house = await app.build(app.database_location(args.database, args.data), read_only=True)
-    try:
+    location = app.database_location(args.database, args.data)
+    async with await app.build(location, read_only=True) as house:
         found = await house.service.search(
             args.text, chat=args.chat, participants=args.participant, limit=args.limit
         )
-    finally:
-        await house.close()
     if args.json:
         print(json.dumps([_as_json(hit) for hit in found], ensure_ascii=False, indent=1))
     else:

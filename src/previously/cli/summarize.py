@@ -91,11 +91,8 @@ async def _profile(args: argparse.Namespace) -> Profile | None:
     if args.profile == EXTRACTIVE:
         return None
     location = app.database_location(args.database, args.data)
-    house = await app.build(location, read_only=True)
-    try:
+    async with await app.build(location, read_only=True) as house:
         found = await house.store.find_profile(OWNER, args.profile)
-    finally:
-        await house.close()
     if found is None:
         raise NotConfigured(f"no profile named {args.profile!r}; see `previously profile list`")
     return from_mapping(found[0])

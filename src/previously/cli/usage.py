@@ -25,11 +25,8 @@ def add(commands: Any) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Print a line for each heading."""
     location = app.database_location(args.database, args.data)
-    house = await app.build(location, read_only=True)
-    try:
+    async with await app.build(location, read_only=True) as house:
         spent = await house.store.usage(OWNER, args.by)
-    finally:
-        await house.close()
     if args.json:
         print(json.dumps([asdict(s) for s in spent], ensure_ascii=False, indent=1))
         return 0

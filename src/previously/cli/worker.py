@@ -34,13 +34,10 @@ async def run(args: argparse.Namespace) -> int:
             field="database",
         )
     told = _told_to_stop()
-    house = await app.build(location)
-    try:
+    async with await app.build(location):
         where = app.shown_location(location)
         print(json.dumps({"database": where}) if args.json else f"Working on {where}.", flush=True)
         await told.wait()
-    finally:
-        await house.close()
     return 0
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from previously.errors import BadInput, ModelUnavailable, NotConfigured, RetryError
 from previously.llm import Llm
+from previously.llm.around import Around
 from previously.model import Ask, Reply
 
 log = logging.getLogger(__name__)
@@ -16,28 +17,12 @@ log = logging.getLogger(__name__)
 Note = Callable[[str | None], Awaitable[None]]  # why a model cannot be asked; None: it can
 
 
-class Hasty:
+class Hasty(Around):
     """The same model, given up on after a while. What it may yet answer is lost."""
 
     def __init__(self, llm: Llm, latency_ms_max: int) -> None:
-        self._llm = llm
+        super().__init__(llm)
         self._latency_ms_max = latency_ms_max
-
-    @property
-    def name(self) -> str:
-        return self._llm.name
-
-    @property
-    def identity(self) -> str:
-        return getattr(self._llm, "identity", self._llm.name)
-
-    @property
-    def costs(self) -> bool:
-        return self._llm.costs
-
-    @property
-    def window_tokens(self) -> int | None:
-        return self._llm.window_tokens
 
     async def complete(self, ask: Ask) -> Reply:
         """Its answer, if it comes in time."""
@@ -51,14 +36,14 @@ class Hasty:
             ) from error
 
 
-class StoodInFor:
+class StoodInFor(Around):
     """A model, and another that is asked when the first cannot answer. Every use is told.
 
     What only a person can mend (a wrong key, a missing model) is noted until it is mended.
     """
 
     def __init__(self, first: Llm, second: Llm, note: Note, trouble: str | None = None) -> None:
-        self._first = first
+        super().__init__(first)
         self._second = second
         self._note = note
         self._trouble = trouble  # as it is noted
@@ -69,32 +54,24 @@ class StoodInFor:
             self._trouble = trouble
 
     @property
-    def name(self) -> str:
-        return self._first.name
-
-    @property
-    def identity(self) -> str:
-        return getattr(self._first, "identity", self._first.name)
-
-    @property
     def costs(self) -> bool:
-        return self._first.costs or self._second.costs
+        return self._llm.costs or self._second.costs
 
     @property
     def window_tokens(self) -> int | None:
-        known = [w for w in (self._first.window_tokens, self._second.window_tokens) if w]
+        known = [w for w in (self._llm.window_tokens, self._second.window_tokens) if w]
         return min(known, default=None)
 
     async def complete(self, ask: Ask) -> Reply:
         """The first one's answer, or the second one's."""
         try:
-            reply = await self._first.complete(ask)
+            reply = await self._llm.complete(ask)
         except (ModelUnavailable, NotConfigured, BadInput) as error:
             if not isinstance(error, ModelUnavailable):
                 await self._noted(str(error))
             log.warning(
                 "profile %s failed (%s); profile %s was asked instead (fallback_to_main)",
-                self._first.name,
+                self._llm.name,
                 error,
                 self._second.name,
             )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from previously.llm import Llm
+from previously.llm.around import Around
 from previously.model import Ask, Reply
 
 PLACE_MS = 300_000  # longer than any call may take; a dead process gives its place back by then
@@ -36,29 +37,13 @@ class Places(Protocol):
     async def give_place_back(self, profile: str, holder: str) -> None: ...
 
 
-class Limited:
+class Limited(Around):
     """The same model, asked no more often than its limits allow; callers wait their turn."""
 
     def __init__(self, llm: Llm, limits: Limits, places: Places) -> None:
-        self._llm = llm
+        super().__init__(llm)
         self._limits = (limits.at_once, limits.per_minute)
         self._places = places
-
-    @property
-    def name(self) -> str:
-        return self._llm.name
-
-    @property
-    def identity(self) -> str:
-        return getattr(self._llm, "identity", self._llm.name)
-
-    @property
-    def costs(self) -> bool:
-        return self._llm.costs
-
-    @property
-    def window_tokens(self) -> int | None:
-        return self._llm.window_tokens
 
     async def complete(self, ask: Ask) -> Reply:
         """Wait for a place, then ask."""

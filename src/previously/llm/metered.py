@@ -9,6 +9,7 @@ from typing import Protocol
 
 from previously.errors import OverBudget, PreviouslyError, RetryError
 from previously.llm import Llm
+from previously.llm.around import Around
 from previously.llm.prices import listed
 from previously.llm.profile import Price, Profile
 from previously.measure import count_tokens
@@ -46,29 +47,13 @@ def price_of(profile: Profile) -> Price | None:
     return None if found is None else Price(*found)
 
 
-class Metered:
+class Metered(Around):
     """The same model, asked only while the month's budget lasts."""
 
     def __init__(self, llm: Llm, terms: Terms, ledger: Ledger) -> None:
-        self._llm = llm
+        super().__init__(llm)
         self._terms = terms
         self._ledger = ledger
-
-    @property
-    def name(self) -> str:
-        return self._llm.name
-
-    @property
-    def identity(self) -> str:
-        return getattr(self._llm, "identity", self._llm.name)
-
-    @property
-    def costs(self) -> bool:
-        return self._llm.costs
-
-    @property
-    def window_tokens(self) -> int | None:
-        return self._llm.window_tokens
 
     async def complete(self, ask: Ask) -> Reply:
         """Reserve, ask, settle. A call that was refused is not charged; one that was broken off

@@ -70,6 +70,17 @@ def _batch(
     return copying.execution_options(preserve_rowcount=True)
 
 
+def _with_copied(
+    copied: sa.FromClause, owner: sa.Column[int], index: sa.Column[int]
+) -> sa.ColumnElement[bool]:
+    """What belongs to a record that is in the copy already, behind where the last batch ended."""
+    return sa.and_(
+        owner.between(_FIRST, _LAST),
+        sa.tuple_(owner, index) > sa.tuple_(_AFTER, sa.bindparam("after_index")),
+        sa.exists().where(copied.c.id == owner + _SHIFT),
+    )
+
+
 # By key, not by position: a message that moves meanwhile is neither met twice nor passed over.
 _MESSAGES = _batch(
     message,
@@ -81,12 +92,7 @@ _MESSAGES = _batch(
 _copy_m, _copy_s = message.alias("copied_message"), summary.alias("copied_summary")
 _VARIANTS = _batch(
     variant,
-    sa.and_(
-        variant.c.message_id.between(_FIRST, _LAST),
-        sa.tuple_(variant.c.message_id, variant.c.idx)
-        > sa.tuple_(_AFTER, sa.bindparam("after_index")),
-        sa.exists().where(_copy_m.c.id == variant.c.message_id + _SHIFT),
-    ),
+    _with_copied(_copy_m, variant.c.message_id, variant.c.idx),
     (variant.c.message_id, variant.c.idx),
     message_id=variant.c.message_id + _SHIFT,
 )
@@ -120,12 +126,7 @@ _SUMMARIES = _batch(
 )
 _LINKS = _batch(
     link,
-    sa.and_(
-        link.c.summary_id.between(_FIRST, _LAST),
-        sa.tuple_(link.c.summary_id, link.c.position)
-        > sa.tuple_(_AFTER, sa.bindparam("after_index")),
-        sa.exists().where(_copy_s.c.id == link.c.summary_id + _SHIFT),
-    ),
+    _with_copied(_copy_s, link.c.summary_id, link.c.position),
     (link.c.summary_id, link.c.position),
     summary_id=link.c.summary_id + _SHIFT,
     target_id=link.c.target_id + _SHIFT,

@@ -184,7 +184,7 @@ _PAGE = (
     .order_by(M.pos)
     .limit(sa.bindparam("limit"))
 )
-_SINCE = Prepared(
+SPEECH_SINCE = (  # newest first
     sa.select(*rows.MESSAGE_COLUMNS)
     .where(
         M.chat_id == sa.bindparam("chat"),
@@ -195,6 +195,7 @@ _SINCE = Prepared(
     .order_by(M.pos.desc())
     .limit(sa.bindparam("limit"))
 )
+_SINCE = Prepared(SPEECH_SINCE)
 _NEWEST = Prepared(
     sa.select(*rows.MESSAGE_COLUMNS)
     .where(M.chat_id == sa.bindparam("chat"), M.deleted_at.is_(None), M.kind == Kind.SPEECH.value)

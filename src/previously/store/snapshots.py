@@ -20,7 +20,6 @@ from previously.model import (
     Fold,
     FoldKey,
     Item,
-    Kind,
     Message,
     Shown,
 )
@@ -145,16 +144,9 @@ _HEAD = Prepared(
     .where(chat.c.id == sa.bindparam("chat"), chat.c.deleted_at.is_(None))
 )
 _TAIL = Prepared(
-    sa.select(*rows.MESSAGE_COLUMNS)
-    .where(
-        M.chat_id == sa.bindparam("chat"),
-        M.pos >= sa.bindparam("from_pos"),
-        M.deleted_at.is_(None),
-        M.kind == Kind.SPEECH.value,
-        sa.or_(M.hidden_by.is_(None), sa.and_(*(M.hidden_by != by for by in HIDING))),
+    messages.SPEECH_SINCE.where(
+        sa.or_(M.hidden_by.is_(None), sa.and_(*(M.hidden_by != by for by in HIDING)))
     )
-    .order_by(M.pos.desc())
-    .limit(sa.bindparam("limit"))
 )
 
 

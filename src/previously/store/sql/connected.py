@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
-from previously.model import ChatRef
+from previously.model import ChatRef, FoldKey
+from previously.settings import Settings
 from previously.store import Database, work
+from previously.store.folds import KnownFold
 from previously.store.recent import Recents
 
 P = ParamSpec("P")
@@ -16,7 +19,7 @@ T = TypeVar("T")
 
 
 class Connected:
-    """One database, one clock: what every part of the store stands on."""
+    """One database, one clock, three caches: what every part of the store stands on."""
 
     def __init__(
         self,
@@ -27,6 +30,8 @@ class Connected:
         self._db = database
         self._clock_ms = clock_ms
         self._base = dict(base_settings)
+        self._settings: dict[int, tuple[tuple[object, ...], Settings]] = {}
+        self._folds: OrderedDict[tuple[int, FoldKey], KnownFold] = OrderedDict()
         self._recent = Recents()  # a recorded turn is added, the next prompt reads it
 
     @property

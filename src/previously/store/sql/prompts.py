@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from previously.model import ChatRef, Fold, FoldKey, Message, Sent, SentTurn, Snapshot
 from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX, Settings, layered
-from previously.store import Database, folds, sending, snapshots
+from previously.store import folds, sending, snapshots
 from previously.store.folds import KnownFold
 from previously.store.snapshots import Read
 from previously.store.sql.connected import Connected
@@ -20,16 +19,6 @@ FOLDS_KEPT = 256  # resolved folds held in memory; a fold changes every few turn
 
 class Prompts(Connected):
     """States of a chat, folds, prompts that were sent."""
-
-    def __init__(
-        self,
-        database: Database,
-        clock_ms: Callable[[], int],
-        base_settings: Mapping[str, Any],
-    ) -> None:
-        super().__init__(database, clock_ms, base_settings)
-        self._settings: dict[int, tuple[tuple[object, ...], Settings]] = {}
-        self._folds: OrderedDict[tuple[int, FoldKey], KnownFold] = OrderedDict()
 
     async def load(
         self,

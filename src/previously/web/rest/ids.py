@@ -62,28 +62,35 @@ def chat_key(text: str) -> int:
     return int(found[1])
 
 
+def _record_key(text: str, letter: str) -> int | None:
+    found = _RECORD.fullmatch(text)
+    if found is None or found[1] != letter:
+        return None
+    return key(int(found[2]), int(found[3]))
+
+
 def message_key(text: str) -> int:
     """The key in a message's id."""
-    found = _RECORD.fullmatch(text)
-    if found is None or found[1] != "m":
+    found = _record_key(text, "m")
+    if found is None:
         raise MessageNotFound(f"{text!r} is no message's id")
-    return key(int(found[2]), int(found[3]))
+    return found
 
 
 def summary_key(text: str) -> int:
     """The key in a summary's id."""
-    found = _RECORD.fullmatch(text)
-    if found is None or found[1] != "s":
+    found = _record_key(text, "s")
+    if found is None:
         raise SummaryNotFound(f"{text!r} is no summary's id")
-    return key(int(found[2]), int(found[3]))
+    return found
 
 
 def carried_key(text: str) -> int:
     """The key in the id of something that was carried over."""
-    found = _RECORD.fullmatch(text)
-    if found is None or found[1] != "k":
+    found = _record_key(text, "k")
+    if found is None:
         raise SummaryNotFound(f"{text!r} is the id of nothing that was carried over")
-    return key(int(found[2]), int(found[3]))
+    return found
 
 
 def chat_of(record_key: int) -> int:
