@@ -146,7 +146,8 @@ class Trouble(StrEnum):
     GARBAGE = "garbage"  # says that all is well, and nothing that can be read
 
 
-# A text, a whole assistant message as OpenAI has it, a refusal, or worse.
+# A text, a whole assistant message as OpenAI has it (for a response also `output`, its items), a
+# refusal, or worse.
 Answer = str | Mapping[str, Any] | Failure | Trouble
 
 GARBAGE = b"\x00\xff<html>It works!</html>{"
@@ -179,15 +180,21 @@ class Seen:
         """The prompt."""
         return self.body["messages"]
 
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The prompt of a response."""
+        return self.body["input"]
+
 
 def count_messages(body: Mapping[str, Any]) -> str:
     """The answer of an upstream without a script."""
-    return f"I have read {len(body['messages'])} messages."
+    asked = body.get("messages", body.get("input"))
+    return f"I have read {1 if isinstance(asked, str) else len(asked or ())} messages."
 
 
 class FakeUpstream:
-    """A server on loopback that speaks OpenAI's chat completions and Anthropic's messages, each as
-    their own clients expect it; use it as an async context manager."""
+    """A server on loopback that speaks OpenAI's chat completions and responses and Anthropic's
+    messages, each as their own clients expect it; use it as an async context manager."""
 
     def __init__(
         self,
@@ -231,6 +238,7 @@ class FakeUpstream:
     async def __aenter__(self) -> FakeUpstream:
         app = web.Application(client_max_size=BODY_BYTES_MAX)
         app.router.add_post("/v1/chat/completions", self._completions)
+        app.router.add_post("/v1/responses", self._responses)
         app.router.add_post("/v1/messages", self._messages)
         app.router.add_get("/v1/models", self._models)
         app.router.add_route("*", "/v1/{rest:.*}", self._echo)
@@ -274,6 +282,9 @@ class FakeUpstream:
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         return await self._counted(request, _OPENAI)
+
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        return await self._counted(request, _RESPONSES)
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
         return await self._counted(request, _ANTHROPIC)
@@ -377,9 +388,10 @@ def _break(request: web.Request) -> None:
 
 
 def _prompt_tokens(body: Mapping[str, Any]) -> int:
-    system = body.get("system")
-    head = [system] if system else []
-    return count_tokens(json.dumps([*head, *body["messages"]], ensure_ascii=False))
+    head = [body[name] for name in ("system", "instructions") if body.get(name)]
+    asked = body.get("messages", body.get("input"))
+    said = [asked] if isinstance(asked, str) else asked or []
+    return count_tokens(json.dumps([*head, *said], ensure_ascii=False))
 
 
 def _event(data: Mapping[str, Any], name: str = "") -> bytes:
@@ -395,7 +407,7 @@ class _Tongue(NamedTuple):
 
     whole: Callable[[Mapping[str, Any], Mapping[str, Any], Any], dict[str, Any]]
     events: Callable[[Mapping[str, Any], Mapping[str, Any], Any], Iterator[bytes]]
-    usage: Callable[[int, int], dict[str, int]]
+    usage: Callable[[int, int], dict[str, Any]]
     too_long: Callable[[int, int], Failure]
     end: bytes  # the closing event
 
@@ -455,6 +467,109 @@ def _openai_too_long(asked: int, window: int) -> Failure:
     message = (
         f"This model's maximum context length is {window} tokens. However, your messages resulted "
         f"in {asked} tokens. Please reduce the length of the messages."
+    )
+    return refusal(400, "context_length_exceeded", message)
+
+
+def _responses_usage(asked: int, answered: int) -> dict[str, Any]:
+    return {
+        "input_tokens": asked,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": answered,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": asked + answered,
+    }
+
+
+def _response(body: Mapping[str, Any], said: Mapping[str, Any], usage: Any) -> dict[str, Any]:
+    return {
+        "id": "resp_fake",
+        "object": "response",
+        "created_at": CREATED_S,
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": body.get("instructions"),
+        "metadata": {},
+        "model": body.get("model", "fake"),
+        "output": _items(said),
+        "parallel_tool_calls": True,
+        "previous_response_id": body.get("previous_response_id"),
+        "store": body.get("store", True),
+        "text": body.get("text") or {"format": {"type": "text"}},
+        "tool_choice": body.get("tool_choice", "auto"),
+        "tools": body.get("tools", []),
+        "usage": usage,
+    }
+
+
+def _items(said: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if "output" in said:
+        return list(said["output"])
+    items: list[dict[str, Any]] = []
+    if said.get("content"):
+        part: dict[str, Any] = {
+            "type": "output_text",
+            "text": said["content"],
+            "annotations": [],
+            "logprobs": [],
+        }
+        message = {"type": "message", "id": "msg_fake", "status": "completed", "role": "assistant"}
+        items.append({**message, "content": [part]})
+    for index, call in enumerate(said.get("tool_calls") or ()):
+        made = {"type": "function_call", "id": f"fc_fake{index}", "status": "completed"}
+        items.append({**made, "call_id": call["id"], **call["function"]})
+    return items
+
+
+def _responses_events(
+    body: Mapping[str, Any], said: Mapping[str, Any], usage: Any
+) -> Iterator[bytes]:
+    whole = _response(body, said, usage)
+    begun: dict[str, Any] = {**whole, "status": "in_progress", "output": [], "usage": None}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.in_progress", "response": begun},
+    ]
+    for index, item in enumerate(whole["output"]):
+        at = {"output_index": index}
+        opened = {**item, **_EMPTY.get(item["type"], {})}
+        events.append({"type": "response.output_item.added", **at, "item": opened})
+        events += [{**event, **at, "item_id": item["id"]} for event in _item_events(item)]
+        events.append({"type": "response.output_item.done", **at, "item": item})
+    events.append({"type": "response.completed", "response": whole})
+    for number, event in enumerate(events):
+        yield _event({**event, "sequence_number": number}, event["type"])
+
+
+_EMPTY: Mapping[str, Mapping[str, Any]] = {
+    "message": {"content": [], "status": "in_progress"},
+    "function_call": {"arguments": "", "status": "in_progress"},
+}
+
+
+def _item_events(item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if item["type"] == "function_call":
+        name = "response.function_call_arguments"
+        for piece in _pieces(item["arguments"]):
+            yield {"type": f"{name}.delta", "delta": piece}
+        yield {"type": f"{name}.done", "name": item["name"], "arguments": item["arguments"]}
+    if item["type"] != "message":
+        return
+    for index, part in enumerate(item["content"]):
+        at = {"content_index": index}
+        yield {"type": "response.content_part.added", **at, "part": {**part, "text": ""}}
+        for piece in _pieces(part["text"]):
+            yield {"type": "response.output_text.delta", **at, "delta": piece, "logprobs": []}
+        done: dict[str, Any] = {"text": part["text"], "logprobs": []}
+        yield {"type": "response.output_text.done", **at, **done}
+        yield {"type": "response.content_part.done", **at, "part": part}
+
+
+def _responses_too_long(*_: int) -> Failure:
+    message = (
+        "Your input exceeds the context window of this model. Please adjust your input and try "
+        "again."
     )
     return refusal(400, "context_length_exceeded", message)
 
@@ -533,6 +648,9 @@ def _anthropic_too_long(asked: int, window: int) -> Failure:
 _DONE = b"data: [DONE]\n\n"
 _MESSAGE_STOP = _event({"type": "message_stop"}, "message_stop")
 _OPENAI = _Tongue(_completion, _openai_events, _openai_usage, _openai_too_long, _DONE)
+_RESPONSES = _Tongue(
+    _response, _responses_events, _responses_usage, _responses_too_long, b""
+)  # it has no closing event
 _ANTHROPIC = _Tongue(
     _message, _anthropic_events, _anthropic_usage, _anthropic_too_long, _MESSAGE_STOP
 )

@@ -212,6 +212,18 @@ def test_the_rest_commands_answer(readme: Path, tmp_path: Path):
     assert told[2]["messages"] == [{"role": "user", "content": "Meet me."}]
 
 
+def test_the_responses_command_answers(tmp_path: Path):
+    (command,) = [body for body in fenced(READMES[0], "sh") if "/v1/responses" in body]
+    fake = [sys.executable, "-m", "previously.testing", "--port", "0"]
+    with started(fake, tmp_path) as upstream:
+        serve = [str(BIN / "previously"), "serve", "--upstream", f"http://{upstream}/v1"]
+        with started(serve, tmp_path, PREVIOUSLY_PORT="0") as address:
+            words = shlex.split(command.replace("127.0.0.1:8377", address).replace("\\\n", " "))
+            told = json.loads(run(words, tmp_path))
+    assert told["output"][0]["content"][0]["text"] == "I have read 1 messages."
+    assert told["id"].startswith("resp_0")
+
+
 def said_in(readme: Path, language: str) -> list[str]:
     """The snippets without comments and without the story that each language tells by itself."""
     others = [body for body in fenced(readme, language) if body != demo_sample(readme)]
@@ -234,5 +246,5 @@ def test_every_fenced_snippet_is_run_by_a_test():
         assert len(fenced(readme, "python")) == 3
         known = ("make run", "previously.testing", "previously serve", "previously prompt")
         known += ("previously demo", "previously profile")  # the latter in tests/cli
-        known += ("/api/chats",)
+        known += ("/api/chats", "/v1/responses")
         assert all(any(word in body for word in known) for body in fenced(readme, "sh"))

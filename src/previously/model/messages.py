@@ -15,7 +15,10 @@ BLANKS = " \t\r\n\f\v\u00a0\u3000"  # what may surround a text; the database tri
 ROLES = frozenset({"system", "user", "assistant", "tool"})
 CLIENT = "client"  # hides a message by no longer sending it, and shows it by sending it again
 HIDING = ("user", CLIENT)  # whose hiding keeps a message out of every prompt
-IMPORTED = "previously:imported"  # in `extra`: what a file said of a message; never sent on
+# In `extra`, and never sent on:
+IMPORTED = "previously:imported"  # what a file said of a message
+ITEMS = "previously:items"  # the response items that it was, where the message cannot tell them
+RESPONSE = "previously:response"  # the response that it belongs to
 
 
 class Kind(StrEnum):
@@ -34,6 +37,12 @@ class State(StrEnum):
 
     CANDIDATE = "candidate"
     CONFIRMED = "confirmed"
+
+
+class Wire(dict[str, Any]):
+    """A message as the OpenAI format has it; a plain copy of it is all that a client is shown."""
+
+    origin: list[dict[str, Any]] | None = None  # the response items that it stands for
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +120,13 @@ class Message:
             and bool(self.body.strip(BLANKS) or self.tool_calls)
         )
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> Wire:
         """The message as the OpenAI format has it, with the client's own fields kept."""
-        out: dict[str, Any] = json.loads(self.extra) if self.extra else {}
-        out.pop(IMPORTED, None)
+        out = Wire(json.loads(self.extra)) if self.extra else Wire()
+        if self.extra:
+            out.pop(IMPORTED, None)
+            out.pop(RESPONSE, None)
+            out.origin = out.pop(ITEMS, None)
         out.setdefault("role", self.role)  # a client's own word for it comes back as it was
         if self.parts is not None:
             out["content"] = json.loads(self.parts)

@@ -14,10 +14,11 @@ from urllib.parse import unquote, urlsplit
 
 from previously.errors import BadInput
 from previously.measure import message_tokens
-from previously.model import NewMessage
+from previously.model import ITEMS, NewMessage
 from previously.text.clean import clean
 
 ATTACHMENT_TOKENS = 1_000  # providers charge an image or file by its size on screen, not its bytes
+SEALED_CHARS_PER_TOKEN = 4  # of thoughts that only their provider can read
 LABEL_CHARS_MAX = 80
 PLAIN_KEPT = 4_096  # messages that were read lately…
 PLAIN_CHARS_MAX = 4_096  # …and are no longer than this
@@ -35,9 +36,20 @@ _ROLES = {
 def tokens_of(said: NewMessage) -> int:
     """Its size, counting what is serialised; an attachment counts a flat price."""
     tokens = message_tokens(said.role, said.body, name=said.name, tool_calls=said.tool_calls)
+    if said.extra is not None and ITEMS in said.extra:
+        tokens += sum(map(_sealed_tokens, as_list(as_object(json.loads(said.extra)).get(ITEMS))))
     if said.parts is None:
         return tokens
     return tokens + ATTACHMENT_TOKENS * len(attachments(said.parts))
+
+
+def _sealed_tokens(item: object) -> int:
+    """What a response item weighs that is neither words nor a call: those are counted already."""
+    fields = as_object(item)
+    if "role" in fields or "call_id" in fields:
+        return 0
+    tokens = len(json.dumps(fields, ensure_ascii=False)) // SEALED_CHARS_PER_TOKEN
+    return tokens if fields.get("type") == "reasoning" else min(tokens, ATTACHMENT_TOKENS)
 
 
 def parse(raw: Mapping[str, Any]) -> NewMessage:

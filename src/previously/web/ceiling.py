@@ -24,7 +24,8 @@ RATIO_MAX = 3.0
 RESERVE_SHARE = 4  # of a window that is not declared, a quarter is left to the answer…
 RESERVE_MAX = 1_024  # …up to this
 
-_COUNTED = ("tools", "functions", "response_format")  # what a model reads beside the messages
+# What a model reads beside the messages.
+_COUNTED = ("tools", "functions", "response_format", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Ceilings:
 
 def _answer(target: Target, body: Mapping[str, Any], window: int) -> int:
     """Room for the answer: what the client asks for, else what the profile says."""
-    for name in ("max_completion_tokens", "max_tokens"):
+    for name in ("max_completion_tokens", "max_output_tokens", "max_tokens"):
         asked = body.get(name)
         if isinstance(asked, int) and 0 < asked < window:
             return asked

@@ -24,6 +24,10 @@ class ChatCompletions:
         """The request with these in the place of its list."""
         return fields if messages is None else {**fields, "messages": messages}
 
+    def starts(self, fields: Mapping[str, Any]) -> bool:
+        """A side question looks the same: the chat starts once the client shows a reply."""
+        return False
+
     def hearing(self, fields: Mapping[str, Any], turn: Turn | None) -> Words:
         """A listener for as many choices as are asked for."""
         return Words(choices_asked(fields))

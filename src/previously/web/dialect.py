@@ -30,6 +30,10 @@ class Hearing(Protocol):
         """What was said in a stream so far."""
         ...
 
+    def signed(self, turn: Turn) -> Turn:
+        """The turn as it is to be recorded."""
+        ...
+
     def read(self, body: bytes) -> tuple[bytes, tuple[NewMessage, ...]]:
         """An answer in one piece, as the client is to have it, and what it says."""
         ...
@@ -57,6 +61,10 @@ class Dialect(Protocol):
 
         The very same object if nothing in it has to change.
         """
+        ...
+
+    def starts(self, fields: Mapping[str, Any]) -> bool:
+        """Whether a first message starts a chat, although the request names none."""
         ...
 
     def hearing(self, fields: Mapping[str, Any], turn: Turn | None) -> Hearing:

@@ -28,6 +28,7 @@ class Exchange:
     dialect: Dialect
     messages: list[Any] | None  # what it says; None: nothing that could be read
     name: str | None = None  # of the chat
+    after: str | None = None  # the response of that chat that it goes on from
 
     @property
     def streams(self) -> bool:
@@ -46,7 +47,7 @@ class Exchange:
             fields = {**fields, "model": self.target.model}
         elif fields is self.fields and self.ours is None:
             return self.raw
-        return _encoded(fields)
+        return encoded(fields)
 
     def _marked(self, outgoing: Outgoing) -> list[Raw] | None:
         """The messages with cache marks, where the upstream's profile asks for them."""
@@ -62,7 +63,8 @@ class Exchange:
         return marks.marked(outgoing.rendered(blocks), at, profile.cache_marks)
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """JSON as it is sent."""
     try:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:  # half of a surrogate pair: only its escape can be sent

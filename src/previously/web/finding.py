@@ -6,6 +6,7 @@ side question looks the same; once the client shows a reply to it, the whole is 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from previously.align import align
 from previously.errors import BadInput
 from previously.model import NewMessage, digest
 from previously.service import Service
+from previously.text.wire import as_object
 from previously.web.sending import Sending, keys_of
 from previously.web.turns import READ_MORE, Conversation
 
@@ -28,6 +30,14 @@ class Finder:
     def __init__(self, service: Service, sending: Sending) -> None:
         self._service = service
         self._sending = sending
+
+    @staticmethod
+    def fresh_name(messages: Sequence[Any]) -> str | None:
+        """A name for the chat that a first message starts; None if it is not the first."""
+        roles = [as_object(one).get("role") for one in messages]
+        if "user" not in roles or "assistant" in roles:
+            return None
+        return "resp-" + secrets.token_hex(NAME_DIGITS // 2)
 
     async def name_for(self, messages: Sequence[Any]) -> tuple[str | None, str]:
         """The chat's name, or None and the reason."""

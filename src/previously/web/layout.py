@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from previously.align import Alignment
-from previously.model import Block
+from previously.model import Block, Wire
 
 Raw = dict[str, Any]
 
@@ -60,14 +60,14 @@ class Layout:
             yield None, raw
         for number, (block, message_id) in enumerate(zip(blocks, ids, strict=True)):
             if message_id is None:
-                yield number, dict(block.wire)
+                yield number, _as_it_is(block)
                 continue
             yield from ((None, raw) for raw in before.get(message_id, ()))
             whole = self.joined.get(message_id, (message_id,))
             if not shown.issuperset(whole):
-                yield number, dict(block.wire)  # the rest of that message stands in a summary
+                yield number, _as_it_is(block)  # the rest of that message stands in a summary
             elif message_id == whole[0]:
-                yield number, self.own.get(message_id) or dict(block.wire)
+                yield number, self.own.get(message_id) or _as_it_is(block)
             yield from ((None, raw) for raw in after.get(message_id, ()))
         for raw in self.tail:
             yield None, raw
@@ -124,6 +124,11 @@ def _loose(raw: Sequence[Raw], found: Alignment, new_ids: Sequence[int]) -> Iter
         if place.part == "loose":
             yield Loose(one, previous, before, place.stays)
         previous = mine[-1] if mine else previous
+
+
+def _as_it_is(block: Block) -> Raw:
+    """Its message, with the items that it was where it was some."""
+    return block.wire if isinstance(block.wire, Wire) else dict(block.wire)
 
 
 def _id_of(block: Block) -> int | None:

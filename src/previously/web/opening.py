@@ -22,6 +22,8 @@ OPENING_BYTES_MAX = 64 * 1024
 OPENING_S = 5.0  # so long a client waits for the first word before it hears of the status
 STREAM = "text/event-stream"
 
+_ANNOUNCED = frozenset({"response.created", "response.in_progress", "response.queued"})
+
 
 class Opened(NamedTuple):
     """An answer of which the beginning is known."""
@@ -39,9 +41,11 @@ async def opened(answer: aiohttp.ClientResponse) -> Opened:
     if answer.status < 400 and (answer.status != 200 or answer.content_type != "application/json"):
         return Opened(answer)
     body = await answer.read()
-    if answer.status == 200 and b'"error"' not in body[:BODY_BYTES_MAX]:
+    if answer.status != 200:
+        return Opened(answer, overflow=overflow(answer.status, body[:BODY_BYTES_MAX]))
+    if b'"error"' not in body[:BODY_BYTES_MAX]:
         return Opened(answer)
-    return Opened(answer, overflow=overflow(answer.status, body[:BODY_BYTES_MAX]))
+    return Opened(answer, overflow=_overflow_inside(body))
 
 
 async def _opened_stream(answer: aiohttp.ClientResponse) -> Opened:
@@ -54,12 +58,24 @@ async def _opened_stream(answer: aiohttp.ClientResponse) -> Opened:
                 for event in events[looked_at:]:
                     said = _said(event)
                     if said is not None:
-                        found = overflow(200, said) if _is_error(said) else None
-                        return Opened(answer, begun, found)
+                        error = _error(said)
+                        return Opened(answer, begun, overflow(200, error) if error else None)
                 looked_at = len(events)
     except (aiohttp.ClientError, TimeoutError, OSError):
         pass  # whoever reads on meets it again
     return Opened(answer, begun)
+
+
+def _overflow_inside(body: bytes) -> Overflow | None:
+    """Of an answer in one piece; a response says of itself whether it is an error."""
+    try:
+        said = as_object(json.loads(body))
+    except (ValueError, RecursionError):
+        said = {}
+    if said.get("object") != "response":
+        return overflow(200, body[:BODY_BYTES_MAX])
+    error = said.get("error")
+    return overflow(200, {"error": error}) if error else None
 
 
 def _said(event: bytes) -> Mapping[str, Any] | None:
@@ -73,7 +89,8 @@ def _said(event: bytes) -> Mapping[str, Any] | None:
         return {}
     choices = [as_object(choice) for choice in as_list(said.get("choices"))]
     silent = "choices" in said and not any(map(_speaks, choices))
-    return None if silent and not _is_error(said) else said
+    silent = silent or said.get("type") in _ANNOUNCED
+    return None if silent and not _error(said) else said
 
 
 def _speaks(choice: Mapping[str, Any]) -> bool:
@@ -82,5 +99,9 @@ def _speaks(choice: Mapping[str, Any]) -> bool:
     return spoken or choice.get("finish_reason") is not None
 
 
-def _is_error(said: Mapping[str, Any]) -> bool:
-    return bool(said.get("error")) or said.get("object") == "error"
+def _error(said: Mapping[str, Any]) -> object:
+    """The part of an event that is one."""
+    if said.get("type") == "response.failed":
+        return {"error": as_object(said.get("response")).get("error")}
+    is_one = said.get("error") or said.get("object") == "error" or said.get("type") == "error"
+    return said if is_one else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -50,6 +50,8 @@ class Turn:
     hints: Hints = NOTHING_TOLD
     habit: Habit = NOTHING_KNOWN  # what the client's requests have shown of it
     number: int = 0  # in the order in which they were asked
+    last_extra: str | None = None  # what is kept beside the words of the newest stored message
+    link: Mapping[str, Any] = field(default_factory=dict[str, Any])  # to the response before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Outgoing:
     prompt: Prompt | None = None
     layout: Layout = NO_LAYOUT  # the client's own messages around the prompt's
     failed: bool = False  # the memory did not come to know what it means; it may be able to later
+    fresh: bool = False  # it starts a chat, which is made once it is answered
 
     @staticmethod
     def unchanged(reason: str) -> Outgoing:

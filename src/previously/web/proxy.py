@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import aiohttp
 from starlette.requests import ClientDisconnect, Request
@@ -33,9 +33,12 @@ from previously.web.guard import refusal
 from previously.web.identity import named, recording_is_off
 from previously.web.managed import Managed
 from previously.web.opening import STREAM, Opened, opened
-from previously.web.outgoing import Outgoing, Raw, Room
+from previously.web.outgoing import ROOM, Outgoing, Raw, Room
 from previously.web.overflow import Refusal, foreseen, refusal_in, smaller
 from previously.web.relay import Passage, Relay
+from previously.web.responses.dialect import Responses
+from previously.web.responses.ids import chat_of
+from previously.web.responses.past import Past, cannot_be, cannot_delete, not_found, told
 from previously.web.routing import NOT_CONFIGURED, Routing
 from previously.web.sending import Sending
 from previously.web.turns import Turns
@@ -47,6 +50,7 @@ log = logging.getLogger(__name__)
 MEMORY_DEADLINE_S = 10.0
 
 CHAT = ChatCompletions()
+RESPONSES = Responses()
 
 FAILED = "the memory failed; the server's log says why"
 
@@ -65,15 +69,43 @@ class Proxy:
         self._pool = pool
         self._turns = Turns(service, budget_tokens, self.sending.doubt)
         self._managed = Managed(service, budget_tokens)
+        self._past = Past(service, self._managed)
         self._characters = Characters(service)
         self._finder = Finder(service, self.sending)
         self._ceilings = Ceilings(lambda: asyncio.get_running_loop().time())
 
     async def completions(self, request: Request) -> Response:
         """One turn."""
-        return await self._asked(request, CHAT)
+        given = await self._given(request, CHAT)
+        return await self._turn(given) if isinstance(given, Exchange) else given
 
-    async def _asked(self, request: Request, dialect: Dialect) -> Response:
+    async def responses(self, request: Request) -> Response:
+        """One turn in items. A response that it goes on from has to be one of ours."""
+        given = await self._given(request, RESPONSES)
+        if not isinstance(given, Exchange):
+            return given
+        refused = cannot_be(given.request, given.fields, given.ours or {})
+        after = given.fields.get("previous_response_id")
+        if refused is not None or after is None:
+            return refused or await self._turn(given)
+        found = await self._safely(self._past.find(after, given.name), FAILED)
+        if isinstance(found, str):
+            return refusal(503, f"{found}. Send it again.", "memory_failed")
+        if found is None:
+            return not_found(after)
+        return await self._turn(replace(given, name=found.ref.name, after=after))
+
+    async def response(self, request: Request) -> Response:
+        """A response by its name, from what is recorded; those of the upstream are asked there."""
+        name = request.path_params["response"]
+        if chat_of(name) is None:
+            return await self.passed(request)
+        if request.method == "DELETE":
+            return cannot_delete()
+        found = await self._past.find(name)
+        return not_found(name) if found is None else told(found)
+
+    async def _given(self, request: Request, dialect: Dialect) -> Exchange | Response:
         raw = await request.body()
         try:
             body = json.loads(raw)
@@ -89,7 +121,7 @@ class Proxy:
             return refusal(503, str(error), "upstream_not_configured")
         name = named(request, fields, ours or {})
         said = dialect.messages(fields)
-        return await self._turn(Exchange(request, raw, fields, ours, target, dialect, said, name))
+        return Exchange(request, raw, fields, ours, target, dialect, said, name)
 
     async def passed(self, request: Request) -> Response:
         """Everything else of the interface, byte for byte."""
@@ -115,6 +147,9 @@ class Proxy:
     async def _turn(self, given: Exchange) -> Response:
         ceiling = self._ceilings.of(given.target, given.fields)
         exchange, outgoing = await self._outgoing(given, Room(most=ceiling))
+        if exchange.after is not None and outgoing.turn is None:
+            # Without what it goes on from it would be another question.
+            return refusal(503, f"{outgoing.trace}. Send it again.", "memory_failed")
         try:
             refused = foreseen(outgoing, ceiling)
             if refused is None or not await self._retries(outgoing):
@@ -135,8 +170,16 @@ class Proxy:
             return given, Outgoing.unchanged("the request has no list of messages")
         if given.name is not None:
             return given, await self._prepared(given, room)
+        return await self._found(given, given.messages, room)
+
+    async def _found(
+        self, given: Exchange, messages: list[Any], room: Room
+    ) -> tuple[Exchange, Outgoing]:
+        """For a request that names no chat."""
+        if given.dialect.starts(given.fields) and (new := Finder.fresh_name(messages)):
+            return replace(given, name=new), Outgoing("append; a new chat", fresh=True)
         failed = (None, FAILED)
-        name, reason = await self._safely(self._finder.name_for(given.messages), failed)
+        name, reason = await self._safely(self._finder.name_for(messages), failed)
         if name is None:
             return given, Outgoing.unchanged(reason)
         found = replace(given, name=name)
@@ -145,8 +188,9 @@ class Proxy:
     async def _prepared(self, exchange: Exchange, room: Room) -> Outgoing:
         assert exchange.name is not None
         assert exchange.messages is not None
-        if (exchange.ours or {}).get("managed") is True:
-            work = self._managed.prepare(exchange.name, exchange.messages, room)
+        if (exchange.ours or {}).get("managed") is True or exchange.after is not None:
+            given = (exchange.name, exchange.messages, room, exchange.after)
+            work = self._managed.prepare(*given)
             failed = Outgoing.unchanged(FAILED)
         else:
             work = self._turns.prepare(exchange.name, exchange.messages, room, exchange.hints)
@@ -220,19 +264,22 @@ class Proxy:
     async def _answer(self, exchange: Exchange, outgoing: Outgoing, given: Opened) -> Response:
         """The upstream's answer as it came; kept only if it is one and can be read."""
         answer = given.answer
-        headers = [*returned(answer), *outgoing.headers(exchange.name)]
         encoding = answer.headers.get("content-encoding", "")
         decode = None if is_plain(encoding) else decoder(encoding)
         readable = decode is not None or is_plain(encoding)
         if outgoing.turn is not None and not readable:
             log.warning("chat %s: a reply in %s cannot be read", outgoing.turn.ref.id, encoding)
         keeps = answer.status == 200 and readable
+        if outgoing.fresh and keeps:
+            outgoing = await self._prepared(exchange, ROOM)
+        hearing = exchange.dialect.hearing(exchange.fields, outgoing.turn if keeps else None)
 
         async def record(replies: tuple[NewMessage, ...]) -> None:
             if keeps and replies:
-                await self._record(exchange, outgoing, replies)
+                turn = None if outgoing.turn is None else hearing.signed(outgoing.turn)
+                await self._record(exchange, replace(outgoing, turn=turn), replies)
 
-        hearing = exchange.dialect.hearing(exchange.fields, outgoing.turn if keeps else None)
+        headers = [*returned(answer), *outgoing.headers(exchange.name)]
         if answer.content_type == STREAM:
             relay = Relay(answer, headers, record, hearing, decode, begun=given.begun)
             return relay if readable else Passage(answer, headers)

@@ -14,6 +14,7 @@ from previously.errors import BadInput
 from previously.model import NewMessage
 from previously.text.wire import as_list, as_object, parse
 from previously.web.dialect import Hearing
+from previously.web.outgoing import Turn
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 CHOICES_MAX = 128  # replies to one request that are kept, as many as OpenAI gives
@@ -124,6 +125,10 @@ class Words:
     def retold(self, event: bytes) -> bytes:
         """The event as it came."""
         return event
+
+    def signed(self, turn: Turn) -> Turn:
+        """The turn as it is."""
+        return turn
 
     def read(self, body: bytes) -> tuple[bytes, tuple[NewMessage, ...]]:
         """A reply in one piece, as it came."""

@@ -31,6 +31,7 @@ from previously.model import (
     key,
 )
 from previously.service import Glance, Service
+from previously.text.items import Told
 from previously.text.wire import parse, tokens_of
 from previously.web.layout import laid_out
 from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn
@@ -71,6 +72,15 @@ class Conversation:
         said = tuple(parse(one) for one in raw)
         start = next((i for i, one in enumerate(said) if one.role != "system"), len(said))
         return Conversation(said[:start], said[start:], raw[:start], raw[start:])
+
+    @staticmethod
+    def going_on(raw: list[Raw], head: list[Raw]) -> Conversation:
+        """New messages behind a response, whose input had this in front; all that is said in them
+        is history, but the request's word on itself is not."""
+        own = sum(isinstance(one, Told) and not one.origin for one in raw[:1])
+        raw_head = [*raw[:own], *head]
+        said, new = tuple(map(parse, raw_head)), tuple(map(parse, raw[own:]))
+        return Conversation(said, new, raw_head, raw[own:])
 
 
 class Turns:
@@ -193,7 +203,7 @@ class Turns:
         around = [said for said, place in told if place.part != "history"]
         head_tokens = sum(map(self._tokens, around))
         prompt = await self._prompt(ref, found, head_tokens, pending, room, seen)
-        _check_still(prompt, stored, pending)
+        check_still(prompt, stored, pending)
         layout = laid_out(request.raw, found, [m.id for m in pending])
         messages = layout.rendered(prompt.trace.blocks)
         sizes = {m.id: m for m in stored}
@@ -201,7 +211,9 @@ class Turns:
         return Outgoing(
             trace="; ".join([found.kind, f"fold {prompt.trace.fold.version}", *prompt.trace.notes]),
             messages=None if _same_objects(messages, request.raw) else messages,
-            turn=self._turn(ref, request, found),
+            turn=replace(
+                self._turn(ref, request, found), last_extra=stored[-1].extra if stored else None
+            ),
             prompt_tokens=prompt.tokens,
             client_tokens=head_tokens + sum(history),
             prompt=prompt,
@@ -380,7 +392,7 @@ def _mended(turn: TurnRecord) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
-def _check_still(prompt: Prompt, stored: Sequence[Message], pending: Sequence[Message]) -> None:
+def check_still(prompt: Prompt, stored: Sequence[Message], pending: Sequence[Message]) -> None:
     """`StaleDraft` if the prompt ends with a message that was recorded after the alignment."""
     ours = {m.id for m in pending}
     known = {m.id for m in stored}

@@ -1,0 +1,1 @@
+"""OpenAI's Responses interface: the same memory, asked for and answered in items."""
