@@ -16,9 +16,9 @@ from previously.model import ChatRef, Message, NewMessage, Prompt, State, TurnRe
 from previously.service import Service
 from previously.text.items import messages_of
 from previously.text.wire import tokens_of
+from previously.web.branches import Branch, branch_to, link_of
 from previously.web.layout import Layout
 from previously.web.outgoing import ROOM, Outgoing, Room, Turn
-from previously.web.responses.branches import Branch, branch_to, link_of
 from previously.web.turns import RECORD_TRIES, Conversation, as_pending, check_still
 
 LOOKED_AT = 64  # newest messages among which unconfirmed ones may stand

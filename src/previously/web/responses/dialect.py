@@ -8,9 +8,9 @@ from typing import Any, cast
 from previously.model import digest
 from previously.text.items import Told, build_stateless_items, instructions, messages_of
 from previously.text.wire import as_list
+from previously.web.branches import link_of
 from previously.web.exchange import encoded
 from previously.web.outgoing import Raw, Turn
-from previously.web.responses.branches import link_of
 from previously.web.responses.hearing import Listener
 from previously.web.responses.ids import new_id
 

@@ -14,10 +14,10 @@ from previously.errors import ChatNotFound
 from previously.model import ChatRef, Message
 from previously.service import Service
 from previously.text.items import build_stateless_items
+from previously.web.branches import link_of
 from previously.web.guard import refusal
 from previously.web.identity import recording_is_off
 from previously.web.managed import Managed
-from previously.web.responses.branches import link_of
 from previously.web.responses.ids import chat_of
 
 Raw = dict[str, Any]
