@@ -396,6 +396,24 @@ async def test_the_same_question_again_is_no_duplicate(door: Door) -> None:
     assert [m.body for m in await door.messages() if m.shown and m.role == "user"] == ["one", "two"]
 
 
+async def test_a_whole_input_goes_on_where_names_have_branched(door: Door) -> None:
+    door.upstream.says(*(f"reply {i}" for i in range(9)))
+    client = any_client(door)
+    one = await client.responses.create(model="m", input="one")
+    await client.responses.create(model="m", input="two", previous_response_id=one.id)
+    await client.responses.create(model="m", input="or else", previous_response_id=one.id)
+    told = ["one", "reply 0", "or else", "reply 2"]
+    talk = [{"role": ("user", "assistant")[n % 2], "content": t} for n, t in enumerate(told)]
+    talk.append(user("go on"))
+    made = await client.responses.create(model="m", input=talk)
+    assert door.upstream.requests[-1].items == talk
+    shown = [m.body for m in await door.messages() if m.shown]
+    assert shown == [*told, "go on", "reply 3"]
+    await client.responses.create(model="m", input="more", previous_response_id=made.id)
+    sent = door.upstream.requests[-1].items
+    assert [c for _, c in plain(sent)] == [*told, "go on", "reply 3", "more"]
+
+
 async def test_branches_that_are_asked_at_once_do_not_mix(door: Door) -> None:
     client = any_client(door)
     one = await client.responses.create(model="m", input="one")
@@ -453,6 +471,8 @@ async def test_a_response_can_be_read_again(door: Door) -> None:
     with pytest.raises(openai.APIStatusError) as caught:
         await client.responses.delete(made.id)
     assert caught.value.status_code == 501
+    assert (await door.http.get(f"http://127.0.0.1:{door.port}/v1/responses/resp_fake")).ok
+    assert door.upstream.requests[-1].path == "/v1/responses/resp_fake"
     gone = made.id[:-1] + ("0" if made.id[-1] != "0" else "1")
     with pytest.raises(openai.NotFoundError):
         await client.responses.retrieve(gone)

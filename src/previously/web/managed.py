@@ -180,7 +180,8 @@ def _record(
     last = stored[-1] if stored else None
     if not new and last is None:
         raise BadInput("there is nothing to answer: the chat is empty", field="messages")
-    again = not new and last is not None and last.role == "assistant" and not last.tool_calls
+    said = next((m for m in reversed(stored) if m.shown), None)
+    again = not new and said is not None and said.role == "assistant" and not said.tool_calls
     again = again and branch is None
     gone = set(branch.hides) if branch else set[int]()
     shows = branch.shows if branch else ()
@@ -194,7 +195,7 @@ def _record(
         confirms=confirms,
         appends=tuple(replace(said, state=State.CONFIRMED) for said in new),
         reply=None,
-        rerolls=last.id if again and last is not None else None,
+        rerolls=said.id if again and said is not None else None,
         hides=branch.hides if branch else (),
         shows=shows,
     )

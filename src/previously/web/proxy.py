@@ -102,7 +102,7 @@ class Proxy:
             return await self.passed(request)
         if request.method == "DELETE":
             return cannot_delete()
-        found = await self._past.find(name)
+        found = await self._past.find(name, request.path_params.get("chat"))
         return not_found(name) if found is None else told(found)
 
     async def _given(self, request: Request, dialect: Dialect) -> Exchange | Response:
@@ -320,7 +320,8 @@ def _path(request: Request) -> str | None:
     """What follows the interface's root, in the client's own spelling; None if it leads out."""
     raw: bytes = request.scope["raw_path"]
     rest = raw[raw.rindex(b"/v1/") + 3 :] if request.path_params.get("chat") else raw[3:]
-    if ".." in request.path_params["rest"].split("/"):
+    named = request.path_params
+    if ".." in named.get("rest", named.get("response", "")).split("/"):
         return None
     query: bytes = request.scope["query_string"]
     return (rest + b"?" + query if query else rest).decode("latin-1")

@@ -81,6 +81,9 @@ def create_app(
             Route("/v1/chat/completions", proxy.completions, methods=["POST"]),
             Route("/c/{chat:path}/v1/responses", proxy.responses, methods=["POST"]),
             Route("/v1/responses", proxy.responses, methods=["POST"]),
+            Route(
+                "/c/{chat:path}/v1/responses/{response}", proxy.response, methods=["GET", "DELETE"]
+            ),
             Route("/v1/responses/{response}", proxy.response, methods=["GET", "DELETE"]),
             Route("/c/{chat:path}/v1/{rest:path}", proxy.passed, methods=METHODS),
             Route("/v1/{rest:path}", proxy.passed, methods=METHODS),
