@@ -212,6 +212,21 @@ async def test_what_is_left_in_mid_stream_is_kept(door: Door) -> None:
     assert "A long story about the sea and the ships that sail on it.".startswith(told)
 
 
+async def test_items_that_are_only_named_are_heard_as_well(door: Door) -> None:
+    """As llama.cpp streams them: no item has a number, and no event either."""
+    item = message("", content=[])
+    told: list[Any] = [{"type": "response.created", "response": {"id": "r", "object": "response"}}]
+    told.append({"type": "response.output_item.added", "item": item})
+    delta = {"type": "response.output_text.delta", "item_id": "msg_1", "delta": "Half a "}
+    told += [delta, delta]
+    events = b"".join(b"data: " + json.dumps(e).encode() + b"\n\n" for e in told)
+    door.upstream.says(Failure(200, events, {"content-type": "text/event-stream"}))
+    body = {"model": "m", "input": "Tell me.", "stream": True}
+    async with door.http.post(door.url("/responses"), json=body) as answer:
+        await answer.read()
+    assert (await door.lines())[1] == ("assistant", "Half a Half a ")
+
+
 async def test_an_upstream_without_the_interface_says_so_itself(door: Door) -> None:
     door.upstream.says(Failure(404, b'{"error":{"message":"no such route"}}'))
     with pytest.raises(openai.NotFoundError, match="no such route"):

@@ -37,6 +37,36 @@ async def server(url: str, upstream: str) -> AsyncGenerator[str]:
 
 
 @pytest.mark.slow
+async def test_a_response_of_one_server_is_known_to_the_other(postgres_url: str) -> None:
+    async with AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(FakeUpstream())
+        addresses = [
+            await stack.enter_async_context(server(postgres_url, upstream.url)) for _ in range(2)
+        ]
+        clients = [
+            await stack.enter_async_context(
+                AsyncOpenAI(base_url=f"{address}/v1", api_key="x", max_retries=0)
+            )
+            for address in addresses
+        ]
+        ids = [(await clients[0].responses.create(model="m", input="words 0")).id]
+        for turn in range(1, 6):
+            client, words = clients[turn % 2], f"words {turn}"
+            made = await client.responses.create(
+                model="m", input=words, previous_response_id=ids[-1]
+            )
+            ids.append(made.id)
+        asked = [item["content"] for item in upstream.requests[-1].items[::2]]
+        assert asked == [f"words {turn}" for turn in range(6)]
+        await clients[0].responses.create(model="m", input="or", previous_response_id=ids[2])
+        asked = [item["content"] for item in upstream.requests[-1].items[::2]]
+        assert asked == ["words 0", "words 1", "words 2", "or"]
+        await clients[1].responses.create(model="m", input="on", previous_response_id=ids[5])
+        asked = [item["content"] for item in upstream.requests[-1].items[::2]]
+        assert asked == [*(f"words {turn}" for turn in range(6)), "on"]
+
+
+@pytest.mark.slow
 async def test_two_servers_lead_one_conversation(postgres_url: str) -> None:
     async with AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(FakeUpstream())

@@ -28,8 +28,8 @@ class Listener:
         self.whole = False
         self._link = link  # what is kept of the response with its reply; None: it is not ours
         self._previous = previous
-        self._items: dict[int, Raw] = {}
-        self._done: set[int] = set()
+        self._items: dict[int | str, Raw] = {}  # in the order in which they began
+        self._done: set[int | str] = set()
 
     # Heard
 
@@ -39,10 +39,10 @@ class Listener:
             event = as_object(json.loads(data))
         except (ValueError, RecursionError):
             return
-        kind, at = str(event.get("type")), event.get("output_index")
+        kind, at = str(event.get("type")), _place(event)
         if kind in ENDED:
             self._end(as_object(event.get("response")))
-        elif not isinstance(at, int):
+        elif at is None:
             return
         elif kind in ("response.output_item.added", "response.output_item.done"):
             self._items[at] = dict(as_object(event.get("item")))
@@ -51,7 +51,7 @@ class Listener:
         elif kind in _TEXT_DELTAS:
             self._say(at, _TEXT_DELTAS[kind], event.get("delta"))
 
-    def _say(self, at: int, kind: str, delta: object) -> None:
+    def _say(self, at: int | str, kind: str, delta: object) -> None:
         if at in self._done or not isinstance(delta, str):
             return
         item = self._items.setdefault(at, {"type": "message", "role": "assistant"})
@@ -71,7 +71,7 @@ class Listener:
         """What was said so far; a call that was not said to its end was not made."""
         items = [
             item
-            for at, item in sorted(self._items.items())
+            for at, item in self._items.items()
             if at in self._done or item.get("type") == "message"
         ]
         return self._kept(items)
@@ -128,6 +128,13 @@ class Listener:
     def _ours(self, response: Raw) -> Raw:
         assert self._link is not None
         return {**response, "id": self._link["id"], "previous_response_id": self._previous}
+
+
+def _place(event: Mapping[str, Any]) -> int | str | None:
+    """Which item an event is about; some servers only name it."""
+    named = event.get("item_id", as_object(event.get("item")).get("id"))
+    found = event.get("output_index", named)
+    return found if isinstance(found, int | str) else None
 
 
 def linked(said: NewMessage, link: Mapping[str, Any]) -> NewMessage:
