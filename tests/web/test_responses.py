@@ -440,11 +440,36 @@ async def test_branches_that_are_asked_at_once_do_not_mix(door: Door) -> None:
         return made.id
 
     ids = await asyncio.gather(*(branch(n) for n in range(6)))
+    for request in door.upstream.requests[1:]:
+        assert len(request.items) == 3
+    shown = [m.body for m in await door.messages() if m.shown]
+    assert len(shown) == 4
+    assert shown[2].startswith("branch")
     for number, name in enumerate(ids):
         await client.responses.create(model="m", input="more", previous_response_id=name)
         sent = door.upstream.requests[-1].items
         asked = [c for r, c in plain(sent) if r == "user"]
         assert asked == ["one", f"branch {number}", "more"]
+
+
+async def test_a_branch_that_is_recorded_meanwhile_stays_out_of_the_prompt(door: Door) -> None:
+    client = any_client(door)
+    one = await client.responses.create(model="m", input="one")
+    load, meanwhile = door.house.store.load, ["meanwhile"]
+
+    async def late(*given: Any, **more: Any) -> Any:
+        if meanwhile:
+            words = meanwhile.pop()
+            await client.responses.create(model="m", input=words, previous_response_id=one.id)
+        return await load(*given, **more)
+
+    door.break_store(load=late)
+    made = await client.responses.create(model="m", input="two", previous_response_id=one.id)
+    asked = [[c for r, c in plain(s.items) if r == "user"] for s in door.upstream.requests[1:]]
+    assert asked == [["one", "meanwhile"], ["one", "two"]]
+    await client.responses.create(model="m", input="three", previous_response_id=made.id)
+    sent = door.upstream.requests[-1].items
+    assert [c for r, c in plain(sent) if r == "user"] == ["one", "two", "three"]
 
 
 async def test_old_turns_fold_behind_names_as_well(tmp_path: Path) -> None:
