@@ -57,6 +57,7 @@ class Spot:
     request: int  # …in that request
     newest: int  # message that was stored then
     stays: int = 0  # for how many turns it has been there; less: it was gone since
+    first: tuple[int, int] = (0, 0)  # request that had it first behind `after`, and `later` then
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Habit:
         """What is worth to outlive a process: texts that are injected, or may be, and how turns are
         told from side requests."""
         spots = {
-            mark.hex(): [s.after, s.later, s.order, s.request, s.newest, s.stays]
+            mark.hex(): [s.after, s.later, s.order, s.request, s.newest, s.stays, *s.first]
             for mark, s in self.spots.items()
             if s.spoken
         }
@@ -96,9 +97,10 @@ class Habit:
                 order=order,
                 request=-1 - n,
                 newest=newest,
-                stays=stays[0] if stays else 0,
+                stays=more[0] if more else 0,
+                first=(-1 - more[1], more[2]) if len(more) > 1 else (-1 - n, later),
             )
-            for mark, (after, later, order, n, newest, *stays) in written["spots"].items()
+            for mark, (after, later, order, n, newest, *more) in written["spots"].items()
             if isinstance(after, int)  # as it is written since
         }
         return replace(

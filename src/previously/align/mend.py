@@ -20,6 +20,7 @@ from previously.model import CLIENT, Message, NewMessage, State
 EDITS_MAX = 4  # more at once are not a user's: some script shows old messages in other words
 HIDES_MAX = 8  # a longer gap after a short beginning is what a client cut off
 STORY_MIN = 2
+FIRST_MAX = 4  # messages before those that the client still shows first
 
 MIXED = "a stretch of the history has changed in more ways than one"
 
@@ -55,6 +56,7 @@ def mend(scene: Scene) -> Mending:
         if k - i > 1 or m - j > 1:  # mostly they are neighbours on both sides
             _gap(scene, out, scene.unknown(i + 1, k), (j + 1, m))
     _front(scene, out)
+    _strayed(scene, out)
     if len(out.edits) > EDITS_MAX:
         out.edits.clear()
     return out
@@ -118,6 +120,17 @@ def _front(scene: Scene, out: Mending) -> None:
         return
     if _is_story(scene, theirs, before=j):
         out.inserts.append((scene.stored[j].id, theirs))
+
+
+def _strayed(scene: Scene, out: Mending) -> None:
+    """What stood before the first messages ever shown, and now stands between others that were
+    there then: an instruction, as nobody could tell at first sight."""
+    if not scene.pairs or not scene.complete or scene.pairs[0][1] > FIRST_MAX:
+        return
+    (first, j), last = scene.pairs[0], scene.pairs[-1][0]
+    between = {scene.mark(i) for i in scene.spots if first < i < last}
+    ahead = (m for m in scene.stored[:j] if m.shown and not m.pinned)
+    out.hides += [m.id for m in ahead if between and normal.mark(m) in between]
 
 
 def _is_story(scene: Scene, theirs: Sequence[int], before: int) -> bool:

@@ -23,14 +23,19 @@ def starts_history(text: str) -> bool:
 
 def asks_to_continue(text: str) -> bool:
     """Whether the last reply is to grow."""
-    return plain(text).lower().startswith((_CONTINUES, _CONTINUES_FROM))
+    return _says(text, _CONTINUES, _CONTINUES_FROM)
 
 
 def asks_to_impersonate(text: str) -> bool:
     """Whether the reply will be the user's words, in the input box."""
-    return plain(text).lower().startswith(_IMPERSONATES)
+    return _says(text, _IMPERSONATES)
 
 
 def asks_next_speaker(text: str) -> bool:
     """Whether another member of a group is to speak."""
-    return plain(text).lower().startswith(_NEXT_SPEAKER)
+    return _says(text, _NEXT_SPEAKER)
+
+
+def _says(text: str, *starts: str) -> bool:
+    """Whether a line starts so: clients join instructions to one another."""
+    return any(plain(line).lower().startswith(starts) for line in text.splitlines())

@@ -75,8 +75,8 @@ class Scene:
             if i in self.said:
                 before = self.stored[self.said[i]].id
             else:
-                seen = (i, self.habit.requests, newest)
-                spots[i] = Spot(before, later, spoken, *seen)
+                now = self.habit.requests
+                spots[i] = Spot(before, later, spoken, i, now, newest, first=(now, later))
         return spots
 
     @cached_property
@@ -122,7 +122,12 @@ class Scene:
         """The requests since which a turn more is said after something that was in doubt then, and
         the message behind which it was: what is shown again before it is nothing new."""
         was = ((self.before[i], spot) for i, spot in self.spots.items() if i in self.before)
-        return {(old.request, old.after) for old, spot in was if spot.later >= old.later + TURN}
+        return {
+            (request, old.after)
+            for old, spot in was
+            for request, later in ((old.request, old.later), old.first)
+            if spot.later >= later + TURN
+        }
 
     def _wanders(self, i: int, spot: Spot) -> bool:
         """Whether it is known to be injected, or was seen elsewhere before."""
@@ -164,7 +169,11 @@ class Scene:
         passed = map(self.before.get, single)
         if any(o and o.request == old.request and o.order > old.order for o in passed):
             return True
-        return old.later == spot.later and (old.request, old.after) in self._went_on
+        stood = ((old.request, old.later), old.first)
+        return any(
+            later == spot.later and (request, old.after) in self._went_on
+            for request, later in stood
+        )
 
     def _is_anchored(self, i: int, old: Spot, spot: Spot) -> bool:
         """Whether it stands behind the same stored message; others between may have been hidden
@@ -267,8 +276,18 @@ class Scene:
         for mark, same in self._same.items():
             left = (i for i in same if i not in stored)
             for i, one in zip(left, _twins(mark), strict=False):
-                seen[one] = replace(self.spots[i], stays=self._stayed(i, self.spots[i]))
+                seen[one] = replace(
+                    self.spots[i],
+                    stays=self._stayed(i, self.spots[i]),
+                    first=self._first(i, self.spots[i]),
+                )
         return dict(sorted(seen.items(), key=lambda item: item[1].order))
+
+    def _first(self, i: int, spot: Spot) -> tuple[int, int]:
+        """When it was first seen behind this message, with how much after it."""
+        old = self.before.get(i)
+        stays = old is not None and old.stays != AWAY and old.after == spot.after
+        return old.first if old is not None and stays else spot.first
 
     def _spoken_again(self) -> list[int]:
         """Pieces that are stored by now: no longer in doubt."""
@@ -292,12 +311,19 @@ def look(
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
     said = dict(laid.pairs)
     habit = _learned(laid.pieces, said, stored, habit)
-    injected = {*habit.spots, *habit.floating}
-    pieces = tuple(
-        p if i < start or i in said else _without_injections(p, injected)
-        for i, p in enumerate(laid.pieces)
-    )
-    return Scene(stored, complete, len(request), pieces, laid.pairs, start, habit)
+    pieces = list(laid.pieces)
+    later = 0
+    for i in range(len(pieces) - 1, start - 1, -1):
+        if i not in said and _may_be_joined(pieces[i]):
+            pieces[i] = _without_injections(pieces[i], _injected(habit, later))
+        later += pieces[i].role != "system"
+    return Scene(stored, complete, len(request), tuple(pieces), laid.pairs, start, habit)
+
+
+def _injected(habit: Habit, later: int) -> set[bytes]:
+    """What may have been joined to a text after which so much is said: what is known to wander, and
+    what an earlier request had that far from its end. What has more after it now has stayed."""
+    return {*habit.floating, *(mark for mark, spot in habit.spots.items() if spot.later >= later)}
 
 
 def _lead(request: Sequence[NewMessage], first: int) -> int:
@@ -331,10 +357,12 @@ def _learned(
     return replace(habit, floating=habit.floating | learned) if learned else habit
 
 
+def _may_be_joined(piece: Piece) -> bool:
+    return piece.role != "system" and normal.PARAGRAPH in piece.said.body
+
+
 def _without_injections(piece: Piece, injected: set[bytes]) -> Piece:
     """A client's words without the paragraphs that are known to be joined to them."""
-    if piece.role == "system" or normal.PARAGRAPH not in piece.said.body:
-        return piece
     parts = normal.paragraphs(piece.said.body)
     first, last = 0, len(parts)
     while first < last and _mark_of(parts[last - 1]) in injected:

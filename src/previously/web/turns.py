@@ -36,6 +36,7 @@ from previously.text.wire import parse, tokens_of
 from previously.web.layout import laid_out
 from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn
 from previously.web.sending import habit_in
+from previously.web.unread import Request, Unread
 
 log = logging.getLogger(__name__)
 
@@ -45,16 +46,6 @@ REFS_KNOWN_MAX = 1_024
 HABITS_KNOWN_MAX = 1_024
 MENDINGS_MAX = 3  # what was mended may bring to light what else has changed
 LOOK_FURTHER = 4  # times as many messages, where the newest ones make no reading certain
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A client's messages, with what it says of them."""
-
-    name: str
-    raw: list[Raw]
-    said: tuple[NewMessage, ...]
-    hints: Hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +89,7 @@ class Turns:
         self._heads: OrderedDict[bytes, int] = OrderedDict()
         self._refs: OrderedDict[str, ChatRef] = OrderedDict()
         self._habits: OrderedDict[str, Habit] = OrderedDict()
+        self._unread = Unread()
         self._asked = itertools.count(1)
         self._newest: OrderedDict[int, int] = OrderedDict()  # the last asked turn that is recorded
 
@@ -118,7 +110,7 @@ class Turns:
         return Outgoing.unchanged("other turns kept being recorded meanwhile")
 
     async def _prepared(self, request: Request, room: Room) -> Outgoing:
-        ref, seen, found, note = await self._understood(request, room)
+        request, ref, seen, found, note = await self._understood(request, room)
         if found.turn is None:
             return Outgoing.unchanged(note + found.reason)
         if ref is None:
@@ -128,12 +120,17 @@ class Turns:
 
     async def _understood(
         self, request: Request, room: Room
-    ) -> tuple[ChatRef | None, Glance | None, Alignment, str]:
+    ) -> tuple[Request, ChatRef | None, Glance | None, Alignment, str]:
         """What a request means, after what it shows to have changed was written down."""
         ref = await self._find(request.name)
         if ref is not None and request.name not in self._habits:
             await self._recall(ref)
         seen, found = await self._read(ref, request, room)
+        if seen is not None and found.kind == "unsure":
+            wide = self._unread.widened(request, {m.hash for m in seen.newest})
+            if wide is not request:
+                request = wide
+                seen, found = await self._read(ref, request, room)
         note = ""
         for _ in range(MENDINGS_MAX + 1):
             if ref is None or found.turn is None or not found.needs_all:
@@ -152,8 +149,9 @@ class Turns:
         if found.turn is None:
             if ref is not None and found.kind == "unsure":
                 self._doubted(ref, found.habit)
+                self._unread.keep(request)
             self._refs.pop(request.name, None)  # it may be deleted, and another one have its name
-        return ref, seen, found, note
+        return request, ref, seen, found, note
 
     async def _read(
         self, ref: ChatRef | None, request: Request, room: Room
@@ -210,7 +208,7 @@ class Turns:
         history = (self._size(said, place, sizes) for said, place in told)
         return Outgoing(
             trace="; ".join([found.kind, f"fold {prompt.trace.fold.version}", *prompt.trace.notes]),
-            messages=None if _same_objects(messages, request.raw) else messages,
+            messages=None if _same_objects(messages, request.own) else messages,
             turn=replace(
                 self._turn(ref, request, found), last_extra=stored[-1].extra if stored else None
             ),
@@ -299,7 +297,7 @@ class Turns:
             self._refs.pop(name, None)
 
     async def _catch_up(self, request: Request, replies: Sequence[NewMessage]) -> None:
-        ref, _, found, _ = await self._understood(request, ROOM)
+        request, ref, _, found, _ = await self._understood(request, ROOM)
         if found.turn is None:
             return
         if ref is None:
@@ -340,6 +338,7 @@ class Turns:
         return read.beside(replies) if read.rerolls is not None else read.answered(replies)
 
     def _recorded(self, turn: Turn) -> None:
+        self._unread.forget(turn.ref.name)
         newest = max(turn.number, self._newest.pop(turn.ref.id, 0))
         if len(self._newest) >= REFS_KNOWN_MAX:
             self._newest.popitem(last=False)

@@ -1,0 +1,224 @@
+"""Whole stories as role-play clients tell them: what is kept is what the client has."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.rig import opened
+from tests.web.tavern import Row, Tavern
+
+WORDS = [
+    *("amber", "brook", "candle", "dune", "ember", "fjord", "garnet", "hollow", "iris", "juniper"),
+    *("kettle", "lantern", "marsh", "north", "oak", "pebble", "quarry", "river", "stone", "tide"),
+    *("umber", "vale", "willow", "yarrow"),
+]
+FAR = {"visible_floors": 100}
+NEAR = {"visible_floors": 4, "fold_every": 2}
+PRESET: dict[str, Any] = {
+    "around": ("<chat_history>", "</chat_history>"),
+    "jailbreak": "以上为聊天记录。",
+    "behind": (("user", "<format>先思考。</format>"), ("assistant", "<thinking>\n好的。")),
+}
+GROUP: dict[str, Any] = {"members": ("Alice", "Bob")}
+LORE = {"dune": ("(lore: dunes wander)", "user"), "amber": ("[lore: amber]", "system")}
+INJECTED = ("[", "(lore", "<format>", "<thinking>", "chat_history", "以上为", "Write ", "as cards")
+
+
+def line(n: int, count: int = 12) -> str:
+    rng = random.Random(n)
+    return f"{' '.join(rng.choice(WORDS) for _ in range(count)).capitalize()} {n}."
+
+
+async def turns(client: Tavern, first: int, last: int) -> None:
+    for n in range(first, last):
+        replies = (line(1_000 + 10 * n + k) for k, _ in enumerate(client.members))
+        await client.say(line(n), *replies)
+
+
+async def plain(client: Tavern) -> None:
+    await turns(client, 0, 8)
+
+
+async def changes(client: Tavern) -> None:
+    """Swipes, an edit, a question beside the chat, something hidden, a reply that grows."""
+    await turns(client, 0, 4)
+    await client.swipe(line(555))
+    await client.swipe(line(556))
+    await turns(client, 4, 7)
+    client.rows[-4].text = line(777)
+    await turns(client, 7, 8)
+    await client.quiet("Describe the weather in one line.")
+    await turns(client, 8, 9)
+    client.rows[-5].hidden = True
+    await turns(client, 9, 11)
+    await client.grow(" And more of it, later.")
+    await turns(client, 11, 14)
+
+
+async def taken_back(client: Tavern) -> None:
+    await turns(client, 0, 6)
+    del client.rows[-2:]
+    await turns(client, 50, 51)
+    del client.rows[-3:]
+    await turns(client, 51, 54)
+
+
+async def spoken_on(client: Tavern) -> None:
+    """Members of a group who speak without being asked by the user."""
+    await turns(client, 0, 3)
+    for n in range(4):
+        await client.reply(line(2_000 + n), client.members[n % 2])
+    await turns(client, 5, 8)
+
+
+async def with_tools(client: Tavern) -> None:
+    for n in range(9):
+        await turns(client, n, n + 1)
+        if n in (3, 5):
+            made = {"name": "look", "arguments": "{}"}
+            call = {"id": f"c{n}", "type": "function", "function": made}
+            answer = {"role": "tool", "tool_call_id": f"c{n}", "content": "clear sky"}
+            client.rows[-1].extra = [{"role": "assistant", "tool_calls": [call]}, answer]
+        if n == 7:
+            for row in client.rows:
+                row.extra = []  # switched off
+
+
+def cleaned(text: str) -> str:
+    """As such clients clean a reply: no name in front, nothing that speaks for the user."""
+    text = re.sub(r"^Alice: ", "", text.strip()).split("\nAlex:")[0]
+    return "\n".join(part.rstrip() for part in text.split("\n")).strip()
+
+
+async def uncleaned(client: Tavern) -> None:
+    for n in range(7):
+        said = f"Alice: {line(100 + n)}   \n\n  {line(200 + n)}  \n\nAlex: I say {line(300 + n)}"
+        await client.say(line(n), said)
+    client.rows.pop()  # what is not sent back yet is kept as it came
+    client.rows.pop()
+
+
+Story = Callable[[Tavern], Awaitable[None]]
+STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
+    "one speaker": (changes, {}),
+    "one speaker, notes and instructions": (changes, {"note": "[note]", "jailbreak": "Stay."}),
+    "a preset with a beginning of the reply": (changes, PRESET),
+    "a group": (changes, GROUP),
+    "a group with a short window": (plain, {**GROUP, "window": 7, "note": "[note]"}),
+    "a group, joined": (plain, {**GROUP, "merges": True}),
+    "a group under a preset, joined": (plain, {**GROUP, **PRESET, "merges": True}),
+    "members who speak on": (spoken_on, GROUP),
+    "names as a field": (
+        changes,
+        {"members": ("艾莉丝", "Bob"), "user": "林", "names": "completion"},
+    ),
+    "names in front": (changes, {"names": "content"}),
+    "lore that comes and goes": (plain, {"lore": LORE, "note": "[note]"}),
+    "lore from the first request on": (plain, {"lore": {"": LORE["dune"]}}),
+    "turns taken back": (taken_back, {}),
+    "tools switched off": (with_tools, {}),
+    "replies that are cleaned": (uncleaned, {"keeps": cleaned}),
+}
+
+
+def flat(rows: list[tuple[str, str]], *, joined: bool) -> list[tuple[str, str]]:
+    """Without names in front; joined, where the client joins: what came so cannot be parted."""
+    made: list[tuple[str, str]] = []
+    for role, text in rows:
+        bare = " ".join(re.sub(r"(?m)^(Alice|Bob|Alex): ", "", text).split())
+        if joined and made and made[-1][0] == role:
+            bare = f"{made.pop()[1]} {bare}"
+        made.append((role, bare))
+    return made
+
+
+async def compare(client: Tavern) -> None:
+    """Everything the client shows is kept, in order, once; nothing else is."""
+    kept = [(m.role, m.body) for m in await client.door.messages(client.chat) if m.shown]
+    assert not [text for _, text in kept if text.startswith(INJECTED)]
+    have = flat(kept, joined=client.merges)
+    wanted = flat(client.holds(), joined=client.merges)
+    assert have[: len(wanted)] == wanted
+    assert len(have) <= len(wanted) + 2
+
+
+@pytest.mark.parametrize("settings", [FAR, NEAR], ids=["far", "near"])
+@pytest.mark.parametrize("story", STORIES)
+async def test_what_is_kept_is_what_the_client_has(
+    tmp_path: Path, story: str, settings: dict[str, int]
+) -> None:
+    tell, options = STORIES[story]
+    async with opened(tmp_path, settings=settings) as door:
+        client = Tavern(door, **options)
+        await tell(client)
+        await compare(client)
+        assert sum("pass" in trace for trace in client.traces) <= max(3, len(client.traces) // 4)
+
+
+async def test_a_client_whose_window_moves_on_in_doubt_keeps_in_touch(tmp_path: Path) -> None:
+    """It takes several requests until something is certain, and by then the window shows nothing
+    that is stored; what they said in between is remembered."""
+    async with opened(tmp_path, settings=FAR) as door:
+        client = Tavern(door, window=6)
+        await turns(client, 0, 4)
+        for n in range(4, 7):  # two in a row, from a user who never did that
+            client.rows.append(Row(client.user, line(300 + n), "user"))
+            await turns(client, n, n + 1)
+        await turns(client, 7, 10)
+        await compare(client)
+        assert not client.traces[-1].startswith("pass")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(24))
+async def test_a_random_story_is_kept(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    options: dict[str, Any] = {}
+    for share, more in (
+        (0.4, GROUP),
+        (0.3, PRESET),
+        (0.4, {"note": "[note]"}),
+        (0.3, {"lore": LORE}),
+    ):
+        options |= more if rng.random() < share else {}
+    options["window"] = rng.choice([None, None, 8, 12])
+    async with opened(tmp_path, settings=rng.choice([FAR, NEAR])) as door:
+        client = Tavern(door, **options)
+        await turns(client, 0, 3)
+        for n in range(3, rng.randint(14, 30)):
+            await one_thing(client, rng, n)
+        await turns(client, 40, 44)
+        kept = [(m.role, m.body) for m in await door.messages() if m.shown]
+        assert not [text for _, text in kept if text.startswith(INJECTED)]
+        shown = flat([(row.role, row.text) for row in client.visible()], joined=False)
+        have = flat(kept, joined=False)
+        assert have[-len(shown) :] == shown
+        assert len(have) == len(set(have))
+
+
+async def one_thing(client: Tavern, rng: random.Random, n: int) -> None:
+    """What a user may do next."""
+    shown, last = client.visible(), client.rows[-1]
+    what = rng.choice(["say"] * 5 + ["swipe", "edit", "hide", "take back", "grow", "ask", "note"])
+    if what == "say" or (what in ("swipe", "grow") and last.role != "assistant"):
+        await turns(client, n, n + 1)
+    elif what == "swipe":
+        await client.swipe(line(3_000 + n))
+    elif what == "grow":
+        await client.grow(f" {line(4_000 + n, 4)}")
+    elif what == "edit" and len(shown) > 3:
+        rng.choice(shown[1:]).text = line(5_000 + n)
+    elif what == "hide" and len(shown) > 6:
+        rng.choice(shown[:-3]).hidden = True
+    elif what == "take back" and len(shown) > 6:
+        del client.rows[-rng.choice([1, 2, 3]) :]
+    elif what == "ask":
+        await client.quiet("Describe the weather in one line.")
+    else:
+        client.note = "" if client.note else "[note]"
