@@ -262,6 +262,39 @@ async def test_too_long_an_input_is_compacted_and_sent_again(tmp_path: Path) -> 
         assert len(await door.messages()) == 26
 
 
+async def test_no_try_parts_a_call_from_its_result(tmp_path: Path) -> None:
+    async with opened(tmp_path) as door:
+        client, name = any_client(door), None
+        for turn in range(6):
+            door.upstream.says({"output": [{**THOUGHT, "id": f"rs_{turn}"}, *calls(turn)]}, "Noon.")
+            more: Any = {"previous_response_id": name} if name else {}
+            made = await client.responses.create(model="m", input=words(turn), **more)
+            found = [{"type": "function_call_output", "call_id": c["call_id"], "output": "noon"}
+                     for c in calls(turn)]  # fmt: skip
+            made = await client.responses.create(
+                model="m", input=found, previous_response_id=made.id
+            )
+            name = made.id
+        door.upstream.window_tokens, before = 1, len(door.upstream.requests)
+        with pytest.raises(openai.BadRequestError, match="does not fit") as caught:
+            await client.responses.create(model="m", input="And now?", previous_response_id=name)
+        tries = door.upstream.requests[before:]
+        assert "halved to" in caught.value.response.headers["x-previously-trace"]
+        for sent in tries:
+            made_calls = [i["call_id"] for i in sent.items if i["type"] == "function_call"]
+            results = [i["call_id"] for i in sent.items if i["type"] == "function_call_output"]
+            assert made_calls == results
+            for n, item in enumerate(sent.items):
+                if item["type"] == "reasoning":
+                    assert sent.items[n + 1]["type"] == "function_call"
+            assert sent.items[-1]["content"] == "And now?"
+
+
+def calls(turn: int) -> list[dict[str, Any]]:
+    made = {"type": "function_call", "name": "tide", "arguments": "{}", "status": "completed"}
+    return [{**made, "id": f"fc_{turn}_{n}", "call_id": f"call_{turn}_{n}"} for n in range(2)]
+
+
 async def test_an_overflow_in_the_first_event_is_one(tmp_path: Path) -> None:
     async with opened(tmp_path) as door:
         client, talk = any_client(door), list[Any]()
@@ -362,12 +395,44 @@ async def test_an_unknown_name_is_never_guessed(door: Door, name: Any) -> None:
     assert len(await door.messages()) == 2
 
 
-async def test_a_name_of_another_chat_or_owner_is_unknown(door: Door) -> None:
+async def test_the_response_says_which_chat_it_is(door: Door) -> None:
     made = await door.client("mine").responses.create(model="m", input="one")
-    with pytest.raises(openai.NotFoundError):
-        await door.client("yours").responses.create(
-            model="m", input="two", previous_response_id=made.id
+    more: Any = {"previous_response_id": made.id, "prompt_cache_key": "all of us"}
+    await door.client("yours").responses.create(model="m", input="two", **more)
+    assert len(await door.messages("mine")) == 4
+    assert door.rows("select count(*) from chat") == [(1,)]
+
+
+async def test_another_first_message_is_another_conversation(door: Door) -> None:
+    """A program that is started twice under one base URL, and knows only names."""
+    for run in range(3):
+        made = await any_client(door).responses.create(model="m", input=f"run {run}")
+        for turn in ("more", "and more"):
+            made = await any_client(door).responses.create(
+                model="m", input=turn, previous_response_id=made.id
+            )
+        sent = door.upstream.requests[-1].items
+        assert [c for r, c in plain(sent) if r == "user"] == [f"run {run}", "more", "and more"]
+    assert len(await door.messages()) == 6
+    assert door.rows("select count(*) from chat where name like 'demo-%'") == [(2,)]
+
+
+async def test_a_paused_chat_keeps_nothing_and_says_so(door: Door) -> None:
+    made = await any_client(door).responses.create(model="m", input="one")
+    await any_client(door).responses.create(model="m", input="two", previous_response_id=made.id)
+    chat = await door.house.service.find_chat("demo")
+    await door.house.service.set_recording(chat.ref, on=False)
+    with pytest.raises(openai.ConflictError, match="paused"):
+        await any_client(door).responses.create(
+            model="m", input="three", previous_response_id=made.id
         )
+    await any_client(door).responses.create(model="m", input="something else")
+    assert door.rows("select count(*) from chat") == [(1,)]
+    assert len(await door.messages()) == 4
+
+
+async def test_a_name_of_another_owner_is_unknown(door: Door) -> None:
+    made = await door.client().responses.create(model="m", input="one")
     await door.house.store.ensure_chat("somebody", "theirs", "volumes", "volumes")
     ((theirs,),) = door.rows("select id from chat where owner = 'somebody'")
     foreign = f"resp_{theirs:012x}{made.id[17:]}"

@@ -40,7 +40,7 @@ def branch_to(stored: Sequence[Message], response_id: str, *, complete: bool) ->
     of_it = [i for i, link in enumerate(links) if link.get("id") == response_id]
     if not of_it or stored[of_it[-1]].role != "assistant":
         return None
-    tip, join = of_it[-1], 0 if complete else None
+    tip, join = of_it[-1], None
     wanted, before = response_id, links[of_it[-1]].get("after")
     path: list[int] = []
     for i in range(tip, -1, -1):
@@ -52,8 +52,9 @@ def branch_to(stored: Sequence[Message], response_id: str, *, complete: bool) ->
         if _is_shown(stored[i]):
             join = i
             break
-    if join is None:
+    if join is None and not complete:
         return None
+    join = path[-1] if join is None else join  # what stands before it is nobody's branch
     return Branch(
         stored[tip],
         shows=tuple(stored[i].id for i in reversed(path) if stored[i].hidden_by == CLIENT),

@@ -13,7 +13,7 @@ from typing import Any
 from previously.align import align
 from previously.errors import BadInput
 from previously.model import NewMessage, digest
-from previously.service import Service
+from previously.service import NAME_CHARS_MAX, Service
 from previously.text.wire import as_object
 from previously.web.sending import Sending, keys_of
 from previously.web.turns import READ_MORE, Conversation
@@ -32,12 +32,13 @@ class Finder:
         self._sending = sending
 
     @staticmethod
-    def fresh_name(messages: Sequence[Any]) -> str | None:
+    def fresh_name(messages: Sequence[Any], like: str | None) -> str | None:
         """A name for the chat that a first message starts; None if it is not the first."""
         roles = [as_object(one).get("role") for one in messages]
         if "user" not in roles or "assistant" in roles:
             return None
-        return "resp-" + secrets.token_hex(NAME_DIGITS // 2)
+        token = secrets.token_hex(NAME_DIGITS // 2)
+        return f"{(like or 'resp')[: NAME_CHARS_MAX - NAME_DIGITS - 1]}-{token}"
 
     async def name_for(self, messages: Sequence[Any]) -> tuple[str | None, str]:
         """The chat's name, or None and the reason."""

@@ -38,7 +38,14 @@ from previously.web.overflow import Refusal, foreseen, refusal_in, smaller
 from previously.web.relay import Passage, Relay
 from previously.web.responses.dialect import Responses
 from previously.web.responses.ids import chat_of
-from previously.web.responses.past import Past, cannot_be, cannot_delete, not_found, told
+from previously.web.responses.past import (
+    Past,
+    cannot_be,
+    cannot_delete,
+    cannot_go_on,
+    not_found,
+    told,
+)
 from previously.web.routing import NOT_CONFIGURED, Routing
 from previously.web.sending import Sending
 from previously.web.turns import Turns
@@ -88,9 +95,9 @@ class Proxy:
         after = given.fields.get("previous_response_id")
         if refused is not None or after is None:
             return refused or await self._turn(given)
-        found = await self._safely(self._past.find(after, given.name), FAILED)
+        found = await self._safely(self._past.find(after), FAILED)
         if isinstance(found, str):
-            return refusal(503, f"{found}. Send it again.", "memory_failed")
+            return cannot_go_on(replace(Outgoing.unchanged(found), failed=True))
         if found is None:
             return not_found(after)
         return await self._turn(replace(given, name=found.ref.name, after=after))
@@ -102,7 +109,7 @@ class Proxy:
             return await self.passed(request)
         if request.method == "DELETE":
             return cannot_delete()
-        found = await self._past.find(name, request.path_params.get("chat"))
+        found = await self._past.find(name)
         return not_found(name) if found is None else told(found)
 
     async def _given(self, request: Request, dialect: Dialect) -> Exchange | Response:
@@ -148,8 +155,7 @@ class Proxy:
         ceiling = self._ceilings.of(given.target, given.fields)
         exchange, outgoing = await self._outgoing(given, Room(most=ceiling))
         if exchange.after is not None and outgoing.turn is None:
-            # Without what it goes on from it would be another question.
-            return refusal(503, f"{outgoing.trace}. Send it again.", "memory_failed")
+            return cannot_go_on(outgoing)  # without what was before it is another question
         try:
             refused = foreseen(outgoing, ceiling)
             if refused is None or not await self._retries(outgoing):
@@ -168,16 +174,23 @@ class Proxy:
             return given, Outgoing.unchanged("recording is off")
         if given.messages is None:
             return given, Outgoing.unchanged("the request has no list of messages")
-        if given.name is not None:
-            return given, await self._prepared(given, room)
-        return await self._found(given, given.messages, room)
+        if given.name is None:
+            return self._fresh(given) or await self._found(given, given.messages, room)
+        made = await self._prepared(given, room)
+        return (self._fresh(given) if made.unsure else None) or (given, made)
+
+    def _fresh(self, given: Exchange) -> tuple[Exchange, Outgoing] | None:
+        """For a first message that starts a chat of its own: made once there is an answer."""
+        if given.after is not None or not given.dialect.starts(given.fields):
+            return None
+        name = Finder.fresh_name(given.messages or [], given.name)
+        made = Outgoing("append; a new chat", fresh=True)
+        return (replace(given, name=name), made) if name else None
 
     async def _found(
         self, given: Exchange, messages: list[Any], room: Room
     ) -> tuple[Exchange, Outgoing]:
         """For a request that names no chat."""
-        if given.dialect.starts(given.fields) and (new := Finder.fresh_name(messages)):
-            return replace(given, name=new), Outgoing("append; a new chat", fresh=True)
         failed = (None, FAILED)
         name, reason = await self._safely(self._finder.name_for(messages), failed)
         if name is None:
@@ -191,7 +204,7 @@ class Proxy:
         if (exchange.ours or {}).get("managed") is True or exchange.after is not None:
             given = (exchange.name, exchange.messages, room, exchange.after)
             work = self._managed.prepare(*given)
-            failed = Outgoing.unchanged(FAILED)
+            failed = replace(Outgoing.unchanged(FAILED), failed=exchange.after is not None)
         else:
             work = self._turns.prepare(exchange.name, exchange.messages, room, exchange.hints)
             failed = replace(Outgoing.unchanged(FAILED), failed=True)

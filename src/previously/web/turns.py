@@ -112,7 +112,9 @@ class Turns:
     async def _prepared(self, request: Request, room: Room) -> Outgoing:
         request, ref, seen, found, note = await self._understood(request, room)
         if found.turn is None:
-            return Outgoing.unchanged(note + found.reason)
+            recorded = seen is None or seen.snapshot.recording
+            unsure = found.kind == "unsure" and recorded
+            return replace(Outgoing.unchanged(note + found.reason), unsure=unsure)
         if ref is None:
             ref = (await self._service.open_chat(request.name)).ref
         made = await self._outgoing(ref, request, found, seen, room)

@@ -32,7 +32,7 @@ class Responses:
         told, said = fields.get("instructions"), fields.get("input")
         head = [instructions(told)] if isinstance(told, str) and told else []
         if isinstance(said, str):
-            return [*head, *messages_of([{"role": "user", "content": said}])]
+            return [*head, *messages_of([{"type": "message", "role": "user", "content": said}])]
         if said is None and "previous_response_id" in fields:
             return [*head]
         items = as_list(cast(object, said))

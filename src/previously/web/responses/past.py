@@ -18,6 +18,7 @@ from previously.web.branches import link_of
 from previously.web.guard import refusal
 from previously.web.identity import recording_is_off
 from previously.web.managed import Managed
+from previously.web.outgoing import Outgoing
 from previously.web.responses.ids import chat_of
 
 Raw = dict[str, Any]
@@ -39,16 +40,14 @@ class Past:
         self._service = service
         self._managed = managed
 
-    async def find(self, response_id: object, name: str | None = None) -> Given | None:
-        """The response, if it is ours and in the chat of that name; never a guess."""
+    async def find(self, response_id: object) -> Given | None:
+        """The response, if it is ours; never a guess."""
         chat_id = chat_of(response_id)
         if chat_id is None or not isinstance(response_id, str):
             return None
         try:
             ref = await self._service.chat_by_id(chat_id)
         except ChatNotFound:
-            return None
-        if name is not None and name != ref.name:
             return None
         _, branch = await self._managed.branch(ref, response_id)
         return None if branch is None else Given(ref, response_id, branch.reply)
@@ -85,6 +84,14 @@ def not_found(response_id: object) -> Response:
         "the id of a response of this chat that was not deleted.",
         "previous_response_not_found",
     )
+
+
+def cannot_go_on(outgoing: Outgoing) -> Response:
+    """Its chat is there, but no prompt can be made of it."""
+    if outgoing.failed:
+        return refusal(503, f"{outgoing.trace}. Send it again.", "memory_failed")
+    message = f"The response cannot be gone on from ({outgoing.trace}). Send the whole input."
+    return refusal(409, message, "previous_response_unusable")
 
 
 def cannot_delete() -> Response:
