@@ -275,3 +275,16 @@ async def test_without_an_upstream_the_server_says_how_to_give_it_one(door: Door
             assert answer.status == 503
         async with door.http.get(f"{base}/healthz") as answer:
             assert answer.status == 200
+
+
+async def test_whoever_waits_behind_a_memory_that_hangs_is_served_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a few requests are read at a time; the deadline holds for those that wait as well."""
+    monkeypatch.setattr(proxy, "PREPARED_MAX", 1)
+    monkeypatch.setattr(proxy, "MEMORY_DEADLINE_S", 0.3)
+    async with opened(tmp_path) as door:
+        door.break_store(load=hangs)
+        talks: list[Talk] = [[], [], []]
+        said = await asyncio.gather(*(say(door.client(), talk, "one") for talk in talks))
+        assert said == ["I have read 1 messages."] * 3

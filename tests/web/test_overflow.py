@@ -56,10 +56,13 @@ OPEN_TURN: Talk = [
 ]
 
 
-@pytest.mark.proves("E-08", "E-11", "E-12", "E-73", "G-61", "G-62", "G-103")
+@pytest.mark.proves("E-08", "E-09", "E-11", "E-12", "E-73", "G-58", "G-61", "G-62", "G-103", "S-15")
 @pytest.mark.parametrize("speak", ["whole", "stream"])
-async def test_the_chain_from_the_first_overflow_to_success(tmp_path: Path, speak: str) -> None:
+async def test_the_chain_from_the_first_overflow_to_success(
+    tmp_path: Path, speak: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Scenario 15, over HTTP."""
+    monkeypatch.setattr(waiting, "PATIENCE_S", 60.0)  # the trace is read from the headers
     llm = ScriptedLlm()
     async with opened(tmp_path, llm=llm, settings=ROOMY) as door:
         talk = await grown(door)
@@ -78,7 +81,10 @@ async def test_the_chain_from_the_first_overflow_to_success(tmp_path: Path, spea
         assert all(t[-4:] == OPEN_TURN for t in tries)
         assert trace.count("overflow_retry: compacted to") == 2
         assert "halved to 1" in trace
-        assert len(llm.asks) > asked  # what was still verbatim was summarised for it
+        assert trace.rindex("compacted") < trace.index("halved")
+        hurried = json.dumps([ask.messages for ask in llm.asks[asked:]])
+        # What was still verbatim was summarised for it, and read whole.
+        assert all(f"user: {words(n)}" in hurried for n in range(20, 29))
         assert len(tries[-1]) <= 6
         assert tries[-1][0]["role"] == "system"  # the summaries are still there
         kept = await door.messages()

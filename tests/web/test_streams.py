@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ import aiohttp
 import pytest
 from openai import APIError
 
-from previously.model import State
+from previously.model import Prompt, State
 from previously.testing import Failure
-from previously.web import relay, serve
+from previously.web import proxy, relay, sending, serve
 from tests.web.rig import Door, Talk, ask, opened, say, say_streaming, until
 
 LONG = "The lamp turned over the dark water, and nobody came. " * 8
@@ -259,3 +260,25 @@ async def test_a_client_that_takes_nothing_is_let_go(
     await until(lambda: len(door.rows("select * from message")) == 2)
     with pytest.raises(aiohttp.ClientError):
         await answer.read()
+
+
+def held(kind: type) -> int:
+    return sum(isinstance(one, kind) for one in gc.get_objects())
+
+
+async def test_a_reply_on_its_way_holds_no_prompt(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be hundreds of them, for minutes; what was sent is told afterwards all the same."""
+    monkeypatch.setattr(proxy, "SLIM_AFTER_S", 0.01)
+    monkeypatch.setattr(sending, "WRITE_EVERY_S", 0.01)
+    before = held(Prompt)
+    door.upstream.says(LONG[:150])
+    door.upstream.piece_delay_s = 0.02
+    async with door.http.post(door.url(), json=body("one")) as answer:
+        await read_some(answer, 4)
+        await until(lambda: held(Prompt) == before)
+        await answer.read()
+    await until(lambda: bool(door.rows("select facts from sent")))
+    ((facts,),) = door.rows("select facts from sent")
+    assert json.loads(facts)["blocks"]

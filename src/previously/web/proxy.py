@@ -25,17 +25,17 @@ from previously.web import contact, overflow
 from previously.web.ceiling import Ceilings
 from previously.web.characters import Characters, character_of
 from previously.web.chat import ChatCompletions
-from previously.web.dialect import Dialect
-from previously.web.encoding import Undecodable, decoder, is_plain
+from previously.web.dialect import Dialect, Hearing
+from previously.web.encoding import Decode, Undecodable, decoder, is_plain
 from previously.web.exchange import Exchange
 from previously.web.finding import Finder
 from previously.web.guard import refusal
 from previously.web.identity import named, recording_is_off
 from previously.web.managed import Managed
 from previously.web.opening import STREAM, Opened, opened
-from previously.web.outgoing import ROOM, Outgoing, Raw, Room
+from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn
 from previously.web.overflow import Refusal, foreseen, refusal_in, smaller
-from previously.web.relay import Passage, Relay
+from previously.web.relay import Passage, Record, Relay
 from previously.web.responses.dialect import Responses
 from previously.web.responses.ids import chat_of
 from previously.web.responses.past import (
@@ -47,7 +47,7 @@ from previously.web.responses.past import (
     told,
 )
 from previously.web.routing import NOT_CONFIGURED, Routing
-from previously.web.sending import Sending
+from previously.web.sending import Note, Sending
 from previously.web.turns import Turns
 from previously.web.upstream import Header, Pool, returned
 from previously.web.waiting import kept_alive
@@ -55,6 +55,8 @@ from previously.web.waiting import kept_alive
 log = logging.getLogger(__name__)
 
 MEMORY_DEADLINE_S = 10.0
+PREPARED_MAX = 32  # requests that are read and answered from memory at the same time
+SLIM_AFTER_S = 0.2  # a reply that takes longer is not waited for with the whole prompt in hand
 
 CHAT = ChatCompletions()
 RESPONSES = Responses()
@@ -79,6 +81,7 @@ class Proxy:
         self._past = Past(service, self._managed)
         self._characters = Characters(service)
         self._finder = Finder(service, self.sending)
+        self._places = asyncio.Semaphore(PREPARED_MAX)
         self._ceilings = Ceilings(lambda: asyncio.get_running_loop().time())
 
     async def completions(self, request: Request) -> Response:
@@ -199,20 +202,24 @@ class Proxy:
         return found, await self._prepared(found, room)
 
     async def _prepared(self, exchange: Exchange, room: Room) -> Outgoing:
-        assert exchange.name is not None
-        assert exchange.messages is not None
-        if (exchange.ours or {}).get("managed") is True or exchange.after is not None:
-            given = (exchange.name, exchange.messages, room, exchange.after)
-            work = self._managed.prepare(*given)
-            failed = replace(Outgoing.unchanged(FAILED), failed=exchange.after is not None)
-        else:
-            work = self._turns.prepare(exchange.name, exchange.messages, room, exchange.hints)
-            failed = replace(Outgoing.unchanged(FAILED), failed=True)
-        made = await self._safely(work, failed)
+        managed = (exchange.ours or {}).get("managed") is True or exchange.after is not None
+        misses = not managed or exchange.after is not None
+        failed = replace(Outgoing.unchanged(FAILED), failed=misses)
+        made = await self._safely(self._remembered(exchange, room, managed=managed), failed)
         if made.turn is not None:
             name = character_of(exchange.request, exchange.ours or {})
             await self._safely(self._characters.meet(made.turn.ref, name), None)
         return made
+
+    async def _remembered(self, exchange: Exchange, room: Room, *, managed: bool) -> Outgoing:
+        """A few at a time: all of them share one processor, and whoever waits holds little."""
+        assert exchange.name is not None
+        assert exchange.messages is not None
+        async with self._places:
+            if managed:
+                given = (exchange.name, exchange.messages, room, exchange.after)
+                return await self._managed.prepare(*given)
+            return await self._turns.prepare(exchange.name, exchange.messages, room, exchange.hints)
 
     async def _safely(self, work: Awaitable[T], otherwise: T, more_s: float = 0.0) -> T:
         """The one edge where everything is caught: no fault in memory may break the chat."""
@@ -285,42 +292,57 @@ class Proxy:
         keeps = answer.status == 200 and readable
         if outgoing.fresh and keeps:
             outgoing = await self._prepared(exchange, ROOM)
-        hearing = exchange.dialect.hearing(exchange.fields, outgoing.turn if keeps else None)
+        turn, model = outgoing.turn, exchange.target.model
+        hearing = exchange.dialect.hearing(exchange.fields, turn if keeps else None)
+        # All that a reply on its way holds on to: neither the prompt nor the request.
+        note = Note(outgoing, model) if keeps and turn is not None else None
+        missed = exchange if outgoing.failed else None
 
         async def record(replies: tuple[NewMessage, ...]) -> None:
-            if keeps and replies:
-                turn = None if outgoing.turn is None else hearing.signed(outgoing.turn)
-                await self._record(exchange, replace(outgoing, turn=turn), replies)
+            if keeps and replies and missed is not None:
+                await self._catch_up(missed, replies)
+            if replies and turn is not None and note is not None:
+                await self._record(hearing.signed(turn), note, replies)
 
         headers = [*returned(answer), *outgoing.headers(exchange.name)]
-        if answer.content_type == STREAM:
-            relay = Relay(answer, headers, record, hearing, decode, begun=given.begun)
-            return relay if readable else Passage(answer, headers)
-        try:
-            body = await answer.read()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            return contact.failed(error)
-        if keeps and (outgoing.turn is not None or outgoing.failed):
-            try:
-                told, replies = hearing.read(body if decode is None else decode(body))
-                await record(replies)
-                body = told if decode is None else body
-            except Undecodable as error:
-                log.warning("an encoded reply cannot be read: %s", error)
-        return _exactly(answer.status, headers, body)
+        if answer.content_type != STREAM:
+            heard = hearing if keeps and (turn or missed) else None
+            return await _in_one_piece(answer, headers, record, heard, decode)
+        if note is not None:
+            asyncio.get_running_loop().call_later(SLIM_AFTER_S, note.slim)
+        relay = Relay(answer, headers, record, hearing, decode, begun=given.begun)
+        return relay if readable else Passage(answer, headers)
 
-    async def _record(
-        self, exchange: Exchange, outgoing: Outgoing, replies: Sequence[NewMessage]
-    ) -> None:
-        turn = outgoing.turn
-        if outgoing.failed and exchange.name is not None and exchange.messages is not None:
+    async def _catch_up(self, exchange: Exchange, replies: Sequence[NewMessage]) -> None:
+        if exchange.name is not None and exchange.messages is not None:
             given = (exchange.name, exchange.messages, exchange.hints)
             await self._safely(self._turns.catch_up(*given, replies), None)
-        if turn is None:
-            return
+
+    async def _record(self, turn: Turn, note: Note, replies: Sequence[NewMessage]) -> None:
         way = self._managed if turn.managed else self._turns
         await self._safely(way.record(turn, replies), None)
-        self.sending.note(outgoing, exchange.target.model)
+        self.sending.note(note)
+
+
+async def _in_one_piece(
+    answer: aiohttp.ClientResponse,
+    headers: list[Header],
+    record: Record,
+    hearing: Hearing | None,  # None: nobody listens
+    decode: Decode | None,
+) -> Response:
+    try:
+        body = await answer.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
+        return contact.failed(error)
+    if hearing is not None:
+        try:
+            told, replies = hearing.read(body if decode is None else decode(body))
+            await record(replies)
+            body = told if decode is None else body
+        except Undecodable as error:
+            log.warning("an encoded reply cannot be read: %s", error)
+    return _exactly(answer.status, headers, body)
 
 
 def _exactly(status: int, headers: list[Header], body: bytes) -> Response:

@@ -12,7 +12,6 @@ import json
 import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from previously.align import Habit
@@ -32,13 +31,30 @@ UNBORN = BIRTH_MASK - 65_536  # from here on messages had no number of their own
 KEYS_LOOKED_AT = 3  # the newest words of the user in a request
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
-    ref: ChatRef
-    key: str
-    outgoing: Outgoing
-    model: str
-    at_ms: int
+class Note:
+    """What went upstream in one turn: all of it at first, then only what is written down."""
+
+    def __init__(self, outgoing: Outgoing, model: str) -> None:
+        assert outgoing.turn is not None
+        self.ref = outgoing.turn.ref
+        self.habit = outgoing.turn.habit
+        self.key = next(iter(keys_of(outgoing.turn.history)), "")
+        self.at_ms = 0
+        self._model = model
+        self._outgoing: Outgoing | None = outgoing
+        self._facts = ""
+        self._weight: Weight | None = None
+
+    def slim(self) -> None:
+        """Let go of the prompt: a reply may take minutes, and there may be hundreds of them."""
+        if self._outgoing is not None:
+            self._facts, self._weight = _told_of(self._outgoing, self._model)
+            self._outgoing = None
+
+    def sent(self) -> Sent:
+        """As it is written down."""
+        self.slim()
+        return Sent(self.ref.id, self.key, self._facts, self.at_ms, self._weight)
 
 
 def keys_of(history: Sequence[NewMessage]) -> list[str]:
@@ -52,21 +68,19 @@ class Sending:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._notes: OrderedDict[int, _Note] = OrderedDict()  # the newest of each chat
-        self._turns: deque[_Note] = deque(maxlen=NOTED_MAX)
+        self._notes: OrderedDict[int, Note] = OrderedDict()  # the newest of each chat
+        self._turns: deque[Note] = deque(maxlen=NOTED_MAX)
         self._doubts: OrderedDict[int, Habit] = OrderedDict()  # the newest of each chat
         self._writing: asyncio.Task[None] | None = None
 
-    def note(self, outgoing: Outgoing, model: str) -> None:
+    def note(self, note: Note) -> None:
         """This went upstream and was answered."""
-        turn = outgoing.turn
-        if turn is None or self._service.store.read_only:
+        if self._service.store.read_only:
             return
-        key = next(iter(keys_of(turn.history)), "")
-        note = _Note(turn.ref, key, outgoing, model, self._service.now_ms())
+        note.at_ms = self._service.now_ms()
         self._turns.append(note)
-        self._notes[turn.ref.id] = note
-        self._notes.move_to_end(turn.ref.id)
+        self._notes[note.ref.id] = note
+        self._notes.move_to_end(note.ref.id)
         if len(self._notes) > NOTED_MAX:
             self._notes.popitem(last=False)
         self._write_later()
@@ -103,7 +117,7 @@ class Sending:
         self._doubts = OrderedDict()
         try:
             if turns:
-                await self._service.store.keep_sent([_sent(note) for note in turns])
+                await self._service.store.keep_sent([note.sent() for note in turns])
             if doubts := _newer(doubts, notes):
                 told = {chat_id: habit.written() for chat_id, habit in doubts.items()}
                 await self._service.store.keep_doubts(told)
@@ -125,13 +139,12 @@ class Sending:
             await self.write()
 
 
-def _newer(doubts: Mapping[int, Habit], notes: Mapping[int, _Note]) -> OrderedDict[int, Habit]:
+def _newer(doubts: Mapping[int, Habit], notes: Mapping[int, Note]) -> OrderedDict[int, Habit]:
     """What was seen after the turns that are noted of the same chats."""
-    known = {n: note.outgoing.turn.habit for n, note in notes.items() if note.outgoing.turn}
     return OrderedDict(
         (n, habit)
         for n, habit in doubts.items()
-        if n not in known or known[n].requests < habit.requests
+        if n not in notes or notes[n].habit.requests < habit.requests
     )
 
 
@@ -140,27 +153,26 @@ def habit_in(sent: Sent | None) -> Mapping[str, Any]:
     return json.loads(sent.facts).get("habit", {}) if sent else {}
 
 
-def _sent(note: _Note) -> Sent:
-    assert note.outgoing.turn is not None
-    prompt = note.outgoing.prompt
-    weight = None if prompt is None else _weight(note.outgoing, prompt)
+def _told_of(outgoing: Outgoing, model: str) -> tuple[str, Weight | None]:
+    assert outgoing.turn is not None
+    prompt = outgoing.prompt
+    weight = None if prompt is None else _weight(outgoing, prompt)
     facts = {
-        "model": note.model,
-        "tokens": note.outgoing.prompt_tokens,
-        "client_tokens": note.outgoing.client_tokens,
+        "model": model,
+        "tokens": outgoing.prompt_tokens,
+        "client_tokens": outgoing.client_tokens,
         "budget_tokens": prompt.trace.budget_tokens if prompt else None,
         "fold": prompt.trace.fold.version if prompt else None,
-        "trace": note.outgoing.trace,
-        "head": len(note.outgoing.head),
+        "trace": outgoing.trace,
+        "head": len(outgoing.head),
         "blocks": [
             [b.place, b.tokens, " ".join(str(i) for i in b.sources if birth(i.id) < UNBORN)]
             for b in (prompt.trace.blocks if prompt else ())
         ],
-        "habit": note.outgoing.turn.habit.written(),
+        "habit": outgoing.turn.habit.written(),
         "pieces": [known for known, _ in weight.pieces] if weight else [],
     }
-    told = json.dumps(facts, ensure_ascii=False)
-    return Sent(note.ref.id, note.key, told, note.at_ms, weight)
+    return json.dumps(facts, ensure_ascii=False), weight
 
 
 def _weight(outgoing: Outgoing, prompt: Prompt) -> Weight:
