@@ -47,10 +47,10 @@ class Tavern:
     keeps: Callable[[str], str] = str.strip  # how a reply is cleaned before it is kept
     stream: bool = True
     merges: bool = False
+    as_user: bool = False  # instructions behind the first are sent as the user
     chat: str = "demo"
     rows: list[Row] = field(default_factory=list[Row])
     traces: list[str] = field(default_factory=list[str])
-    prefill: bool = False
 
     def __post_init__(self) -> None:
         if self.greeting:
@@ -89,7 +89,12 @@ class Tavern:
             *([{"role": "system", "content": after}] if after else []),
             *({"role": role, "content": text} for role, text in (*behind, *self.behind)),
         ]
-        return joined(made) if self.merges else made
+        if not self.merges:
+            return made
+        made = joined(made)
+        if self.as_user:
+            made[1:] = [{**m, "role": "user"} if m["role"] == "system" else m for m in made[1:]]
+        return joined(made)
 
     def _told(self, row: Row, depth: int) -> Raw:
         text = self.shows(row.text, depth)

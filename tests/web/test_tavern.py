@@ -113,6 +113,14 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
     "a group with a short window": (plain, {**GROUP, "window": 7, "note": "[note]"}),
     "a group, joined": (plain, {**GROUP, "merges": True}),
     "a group under a preset, joined": (plain, {**GROUP, **PRESET, "merges": True}),
+    "a group, joined, instructions as the user": (
+        plain,
+        {**GROUP, "merges": True, "as_user": True, "jailbreak": "Stay."},
+    ),
+    "one speaker, joined, instructions as the user": (
+        plain,
+        {"merges": True, "as_user": True, "note": "[note]", "jailbreak": "Stay."},
+    ),
     "members who speak on": (spoken_on, GROUP),
     "names as a field": (
         changes,

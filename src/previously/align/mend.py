@@ -7,7 +7,7 @@ concluded to be deleted from the middle of a history: what is missing there is h
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
@@ -128,9 +128,16 @@ def _strayed(scene: Scene, out: Mending) -> None:
     if not scene.pairs or not scene.complete or scene.pairs[0][1] > FIRST_MAX:
         return
     (first, j), last = scene.pairs[0], scene.pairs[-1][0]
-    between = {scene.mark(i) for i in scene.spots if first < i < last}
+    strange = (scene.pieces[i].said.body for i in scene.spots if first < i < last)
+    between = {normal.bare(part) for text in strange for part in normal.paragraphs(text)}
     ahead = (m for m in scene.stored[:j] if m.shown and not m.pinned)
-    out.hides += [m.id for m in ahead if between and normal.mark(m) in between]
+    out.hides += [m.id for m in ahead if between and _is_made_of(m.body, between)]
+
+
+def _is_made_of(text: str, parts: Collection[str]) -> bool:
+    """Whether each paragraph is among these."""
+    own = normal.paragraphs(text)
+    return bool(own) and all(normal.bare(part) in parts for part in own)
 
 
 def _is_story(scene: Scene, theirs: Sequence[int], before: int) -> bool:

@@ -36,6 +36,11 @@ def asks_next_speaker(text: str) -> bool:
     return _says(text, _NEXT_SPEAKER)
 
 
+def is_instruction(text: str) -> bool:
+    """Whether it says what is asked, whatever role it is sent as."""
+    return "[" in text and _says(text, _CONTINUES, _CONTINUES_FROM, _IMPERSONATES, _NEXT_SPEAKER)
+
+
 def _says(text: str, *starts: str) -> bool:
     """Whether a line starts so: clients join instructions to one another."""
     return any(plain(line).lower().startswith(starts) for line in text.splitlines())

@@ -14,7 +14,7 @@ from functools import cached_property
 from previously.align import normal
 from previously.align.hints import Habit, Spot
 from previously.align.match import Pair
-from previously.align.phrases import starts_history
+from previously.align.phrases import is_instruction, starts_history
 from previously.align.pieces import Piece, lay
 from previously.model import Message, NewMessage, State
 
@@ -358,17 +358,25 @@ def _learned(
 
 
 def _may_be_joined(piece: Piece) -> bool:
-    return piece.role != "system" and normal.PARAGRAPH in piece.said.body
+    if piece.role == "system":
+        return False
+    return normal.PARAGRAPH in piece.said.body or is_instruction(piece.said.body)
 
 
 def _without_injections(piece: Piece, injected: set[bytes]) -> Piece:
-    """A client's words without the paragraphs that are known to be joined to them."""
+    """A client's words without the paragraphs that are known to be joined to them; as the system's,
+    if they are nothing else: a client may send its instructions as the user."""
     parts = normal.paragraphs(piece.said.body)
-    first, last = 0, len(parts)
+    spoken = range(len(parts))
+    if piece.role == "user":  # what is asked stands last, with all that follows it
+        spoken = range(next((n for n in spoken if is_instruction(parts[n])), len(parts)))
+    first, last = 0, len(spoken)
     while first < last and _mark_of(parts[last - 1]) in injected:
         last -= 1
     while first < last and _mark_of(parts[first]) in injected:
         first += 1
+    if first == last and len(spoken) < len(parts):
+        return replace(piece, said=replace(piece.said, role="system"))
     if last - first in (0, len(parts)):
         return piece
     body = normal.PARAGRAPH.join(parts[first:last])
