@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,22 @@ async def test_a_stream_has_one_id_and_is_kept_before_it_ends(door: Door) -> Non
     assert len(ids) == 1
     assert ids != {"resp_fake"}
     assert [body for _, body in await door.lines()] == ["How is the lamp?", told]
+
+
+async def test_the_clients_own_helper_for_streams_is_content(door: Door) -> None:
+    """It checks every event against those before."""
+    door.upstream.says({"content": "One moment.", "tool_calls": CALLS}, '{"hour": 12}')
+    client = any_client(door)
+    async with client.responses.stream(model="m", input="High tide?", tools=TOOLS) as stream:
+        whole = await stream.get_final_response()
+    assert whole.output_text == "One moment."
+    assert [i.call_id for i in whole.output[1:]] == [c["id"] for c in CALLS]
+    results = [{"type": "function_call_output", "call_id": c["id"], "output": "12"} for c in CALLS]
+    asked: Any = {"input": results, "previous_response_id": whole.id, "text_format": Tide}
+    async with client.responses.stream(model="m", **asked) as stream:
+        whole = await stream.get_final_response()
+    assert whole.output_parsed == Tide(hour=12)
+    assert [m.role for m in await door.messages()][-2:] == ["tool", "assistant"]
 
 
 async def test_a_whole_input_is_aligned_turn_by_turn(door: Door) -> None:
@@ -548,6 +565,30 @@ async def test_old_turns_fold_behind_names_as_well(tmp_path: Path) -> None:
         assert len(sent) < 24
         assert sent[0]["role"] == "system"
         assert sent[-1]["content"] == words(23)
+
+
+async def test_a_branch_knows_nothing_of_what_the_others_have_told(tmp_path: Path) -> None:
+    """Neither their messages, nor a summary of them, nor a line that is called up."""
+    async with opened(tmp_path, settings=SMALL) as door:
+        client, ids = any_client(door), list[str]()
+        door.upstream.answer = lambda _: "Noted in the log of the lighthouse, as ever."
+
+        async def go(words: str, after: str | None) -> str:
+            more: Any = {"previous_response_id": after} if after else {}
+            made = await client.responses.create(model="m", input=words, **more)
+            await door.settle()
+            return made.id
+
+        for turn in range(24):
+            told = f"Candle secret{turn}x was given to Mara on the pier. " * 4
+            ids.append(await go(told, ids[-1] if ids else None))
+        question = "Which candle secret was given to Mara on the pier?"
+        for number, name in ((3, ids[3]), (12, ids[12]), (23, ids[23])):
+            await go(question, name)
+            sent = json.dumps(door.upstream.requests[-1].items)
+            known = {int(n) for n in re.findall(r"secret(\d+)x", sent)}
+            assert number in known
+            assert known <= set(range(number + 1))
 
 
 async def test_without_memory_a_name_is_refused_not_guessed(door: Door) -> None:
