@@ -291,6 +291,29 @@ def test_no_cut_between_messages_parts_what_belongs_together(items: Items) -> No
             assert group_of[home[id(item)]] == group_of[calls[item["call_id"]]]
 
 
+words_of_items = st.sampled_from(
+    ["type", "role", "content", "id", "call_id", "output", "message", "reasoning", "assistant",
+     "user", "function_call", "function_call_output", "mcp_approval_request", "input_text", "text",
+     "tool_calls", "image_url", "input_image", "encrypted_content", "item_reference", "summary"]
+)  # fmt: skip
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | words_of_items | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words_of_items, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(anything, max_size=5))
+def test_nothing_that_a_client_sends_breaks_the_reading(items: list[Any]) -> None:
+    before = json.dumps(items)
+    sent = build_stateless_items(messages_of(items))
+    assert json.dumps(items) == before
+    held: list[Items] = [[one] for one in items if isinstance(one, dict)]
+    if all(usable(one) == one for one in held):
+        assert sent == items
+
+
 @given(st.lists(st.recursive(st.none() | st.text() | st.integers(), st.lists), max_size=4))
 def test_what_is_no_item_is_left_as_it_is(junk: list[Any]) -> None:
     assert messages_of(junk) == junk

@@ -639,6 +639,17 @@ async def test_what_cannot_be_done_is_said(door: Door, more: Any) -> None:
     assert door.upstream.requests == []
 
 
+@pytest.mark.parametrize("said", [["hi"], [[]], [{}], 7, None, [{"type": "x"}], [{"role": 1}]])
+async def test_what_cannot_be_read_is_the_upstreams_to_judge(door: Door, said: Any) -> None:
+    body = {"model": "m", "input": said, "store": False}
+    for stored in (False, True):
+        body["store"] = stored
+        async with door.http.post(door.url("/responses"), json=body) as answer:
+            assert (answer.status, await answer.read()) != (500, b"")
+        assert door.upstream.requests[-1].body["input"] == said
+    assert door.rows("select * from message where role = 'user'") == []
+
+
 async def test_work_in_the_background_is_the_upstreams(door: Door) -> None:
     made = await door.client().responses.create(model="m", input="x", background=True, store=True)
     assert made.id == "resp_fake"

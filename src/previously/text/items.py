@@ -45,8 +45,8 @@ def messages_of(items: Sequence[Any]) -> list[Any]:
     made: list[Any] = []
     run: list[Raw] = []
     for item in items:
-        fields = as_object(item)
-        if fields and _is_said(fields):
+        is_item, fields = isinstance(item, dict), as_object(item)
+        if is_item and _is_said(fields):
             if run and _begins_anew(run, fields):
                 made.append(answer_of(run))
                 run = []
@@ -55,7 +55,7 @@ def messages_of(items: Sequence[Any]) -> list[Any]:
         if run:
             made.append(answer_of(run))
             run = []
-        made.append(_told(fields) if fields else item)
+        made.append(_told(fields) if is_item else item)
     return [*made, answer_of(run)] if run else made
 
 
@@ -178,12 +178,16 @@ def _result(item: Mapping[str, Any]) -> object:
 # Messages to items
 
 
-def build_stateless_items(messages: Iterable[Mapping[str, Any]]) -> list[Raw]:
+def build_stateless_items(messages: Iterable[Any]) -> list[Any]:
     """Messages as the items of a request that stands for itself, each as it came where it came as
-    items and still says the same."""
+    items and still says the same. What is no message stays itself."""
     kinds: dict[str, str] = {}  # of the calls so far, by id
-    made: list[Raw] = []
-    for message in messages:
+    made: list[Any] = []
+    for one in messages:
+        if not isinstance(one, Mapping):
+            made.append(one)
+            continue
+        message = cast("Mapping[str, Any]", one)
         kinds |= {str(c.get("id")): str(c.get("type")) for c in _calls(message)}
         origin = message.origin if isinstance(message, Wire) else None
         if origin is not None and _still(message, origin):
@@ -287,7 +291,7 @@ def _core(item: Mapping[str, Any]) -> Raw:
     """What two items that say the same have in common."""
     core = {k: v for k, v in item.items() if v is not None and not _is_idle(k, v)}
     core.setdefault("type", "message")
-    if core["type"] in _NAMELESS:
+    if str(core["type"]) in _NAMELESS:
         core.pop("id", None)
     if "content" in core:
         core["content"] = _core_content(core["content"])

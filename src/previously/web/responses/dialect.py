@@ -46,11 +46,10 @@ class Responses:
         kept = messages is None and fields.get("store") is False
         if kept:
             return fields if len(told) == len(fields) else told
-        said = fields.get("input") if messages is None else messages
-        if isinstance(said, list):
-            told["input"] = build_stateless_items(
-                messages_of(as_list(fields["input"])) if messages is None else messages
-            )
+        if messages is not None:
+            told["input"] = build_stateless_items(messages)
+        elif isinstance(fields.get("input"), list):
+            told["input"] = build_stateless_items(messages_of(as_list(fields["input"])))
         if fields.get("store") is not False:
             told["store"] = False
             if fields.get("reasoning"):
