@@ -29,7 +29,8 @@ Said = Message | NewMessage
 
 def plain(text: str) -> str:
     """Composed letters, single blanks, none at the ends."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    made = " ".join(unicodedata.normalize("NFC", text).split())
+    return text if made == text else made  # thousands of them are kept: most need no second copy
 
 
 def prefix(text: str) -> str:

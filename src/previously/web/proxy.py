@@ -55,7 +55,7 @@ from previously.web.waiting import kept_alive
 log = logging.getLogger(__name__)
 
 MEMORY_DEADLINE_S = 10.0
-PREPARED_MAX = 32  # requests that are read and answered from memory at the same time
+PREPARED_MAX = 16  # requests that are read and answered from memory at the same time
 SLIM_AFTER_S = 0.2  # a reply that takes longer is not waited for with the whole prompt in hand
 
 CHAT = ChatCompletions()
