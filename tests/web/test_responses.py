@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 from pydantic import BaseModel
 
-from previously.model import State
+from previously.model import RESPONSE, NewMessage, State
 from previously.testing import Failure
 from tests.web import test_turns
 from tests.web.rig import Door, opened, until
@@ -521,7 +521,7 @@ async def test_branches_that_are_asked_at_once_do_not_mix(door: Door) -> None:
         made = await client.responses.create(model="m", input=words, previous_response_id=one.id)
         return made.id
 
-    ids = await asyncio.gather(*(branch(n) for n in range(6)))
+    ids = await asyncio.gather(*(branch(n) for n in range(24)))
     for request in door.upstream.requests[1:]:
         assert len(request.items) == 3
     shown = [m.body for m in await door.messages() if m.shown]
@@ -537,18 +537,21 @@ async def test_branches_that_are_asked_at_once_do_not_mix(door: Door) -> None:
 async def test_a_branch_that_is_recorded_meanwhile_stays_out_of_the_prompt(door: Door) -> None:
     client = any_client(door)
     one = await client.responses.create(model="m", input="one")
-    load, meanwhile = door.house.store.load, ["meanwhile"]
+    chat = await door.house.service.find_chat("demo")
+    extra = json.dumps({RESPONSE: {"id": "another", "after": one.id}})
+    others = [NewMessage(role, "meanwhile", extra=extra) for role in ("user", "assistant")]
+    load = door.house.store.load
 
     async def late(*given: Any, **more: Any) -> Any:
-        if meanwhile:
-            words = meanwhile.pop()
-            await client.responses.create(model="m", input=words, previous_response_id=one.id)
+        if others:
+            await door.house.store.append(chat.ref, others)  # as another process would
+            others.clear()
         return await load(*given, **more)
 
     door.break_store(load=late)
     made = await client.responses.create(model="m", input="two", previous_response_id=one.id)
-    asked = [[c for r, c in plain(s.items) if r == "user"] for s in door.upstream.requests[1:]]
-    assert asked == [["one", "meanwhile"], ["one", "two"]]
+    sent = door.upstream.requests[-1].items
+    assert [c for r, c in plain(sent) if r == "user"] == ["one", "two"]
     await client.responses.create(model="m", input="three", previous_response_id=made.id)
     sent = door.upstream.requests[-1].items
     assert [c for r, c in plain(sent) if r == "user"] == ["one", "two", "three"]

@@ -6,10 +6,12 @@ again.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from previously.errors import BadInput, StaleDraft
 from previously.model import ChatRef, Message, NewMessage, Prompt, State, TurnRecord
@@ -33,6 +35,7 @@ class Managed:
     def __init__(self, service: Service, budget_tokens: int | None) -> None:
         self._service = service
         self._budget_tokens = budget_tokens
+        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare(
         self, name: str, messages: list[Any], room: Room = ROOM, after: str | None = None
@@ -46,12 +49,20 @@ class Managed:
             if after is None:
                 stored = await self._service.store.newest(ref, LOOKED_AT)
                 return await self._prepared(ref, Conversation.read(messages), room, stored)
-            for _ in range(RECORD_TRIES):
-                with contextlib.suppress(StaleDraft):
-                    return await self._continued(ref, messages, room, after)
+            async with self._one_branch(ref):
+                for _ in range(RECORD_TRIES):
+                    with contextlib.suppress(StaleDraft):
+                        return await self._continued(ref, messages, room, after)
         except BadInput as error:
             return Outgoing.unchanged(str(error))
         return Outgoing.unchanged("other turns kept being recorded meanwhile")
+
+    def _one_branch(self, ref: ChatRef) -> asyncio.Lock:
+        """Only one branch of a chat can be shown at a time. Other processes are met by trying
+        again; the many that one program may ask for at once wait for each other."""
+        lock = self._locks.get(ref.id) or asyncio.Lock()
+        self._locks[ref.id] = lock
+        return lock
 
     async def branch(
         self, ref: ChatRef, response_id: str
@@ -151,6 +162,13 @@ class Managed:
 
     async def record(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         """Write the turn down behind whatever was said meanwhile."""
+        if not turn.link:
+            await self._recorded(turn, replies)
+            return
+        async with self._one_branch(turn.ref):
+            await self._recorded(turn, replies)
+
+    async def _recorded(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         record = turn.record
         for _ in range(RECORD_TRIES):
             try:
