@@ -48,7 +48,8 @@ class Tavern:
     stream: bool = True
     merges: bool = False
     as_user: bool = False  # instructions behind the first are sent as the user
-    chat: str = "demo"
+    chat: str = "demo"  # empty: it names none
+    found: str = ""  # the chat that its last request was found to belong to
     rows: list[Row] = field(default_factory=list[Row])
     traces: list[str] = field(default_factory=list[str])
 
@@ -113,10 +114,12 @@ class Tavern:
 
     async def post(self, messages: list[Raw], **more: Any) -> str:
         body = {"model": "m", "temperature": 1, "stream": self.stream, **more, "messages": messages}
-        async with self.door.http.post(self.door.url(chat=self.chat), json=body) as answer:
+        url = self.door.url(chat=self.chat) if self.chat else self.door.url().replace("/c/demo", "")
+        async with self.door.http.post(url, json=body) as answer:
             assert answer.status == 200, await answer.text()
             await answer.read()
             self.traces.append(answer.headers["x-previously-trace"])
+            self.found = answer.headers.get("x-previously-chat", "")
         return self.traces[-1]
 
     async def reply(self, text: str, speaker: str = "") -> str:

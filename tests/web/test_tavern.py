@@ -148,7 +148,8 @@ def flat(rows: list[tuple[str, str]], *, joined: bool) -> list[tuple[str, str]]:
 
 async def compare(client: Tavern) -> None:
     """Everything the client shows is kept, in order, once; nothing else is."""
-    kept = [(m.role, m.body) for m in await client.door.messages(client.chat) if m.shown]
+    chat = client.chat or client.found
+    kept = [(m.role, m.body) for m in await client.door.messages(chat) if m.shown]
     assert not [text for _, text in kept if text.startswith(INJECTED)]
     have = flat(kept, joined=client.merges)
     wanted = flat(client.holds(), joined=client.merges)
@@ -167,6 +168,24 @@ async def test_what_is_kept_is_what_the_client_has(
         await tell(client)
         await compare(client)
         assert sum("pass" in trace for trace in client.traces) <= max(3, len(client.traces) // 4)
+
+
+@pytest.mark.parametrize("options", [{}, PRESET, GROUP, {"window": 6}], ids=str)
+async def test_chats_without_names_are_told_apart(tmp_path: Path, options: dict[str, Any]) -> None:
+    """The same card and the same first line, two stories in turns."""
+    async with opened(tmp_path, settings={"visible_floors": 6, "fold_every": 4}) as door:
+        one, other = Tavern(door, chat="", **options), Tavern(door, chat="", **options)
+        for n in range(7):
+            await turns(one, n, n + 1)
+            if n % 3 == 1:
+                await one.swipe(line(600 + n))
+            if n % 2:
+                await turns(other, 100 + n, 101 + n)
+        await turns(other, 120, 123)
+        assert one.found != other.found
+        for client in (one, other):
+            await compare(client)
+        assert len(door.rows("select id from chat")) == 2
 
 
 async def test_a_client_whose_window_moves_on_in_doubt_keeps_in_touch(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from previously.model import NewMessage, digest
 from previously.service import NAME_CHARS_MAX, Service
 from previously.text.wire import as_object
 from previously.web.sending import Sending, keys_of
-from previously.web.turns import READ_MORE, Conversation
+from previously.web.turns import READ_MORE, Conversation, Turns
 
 NAME_DIGITS = 12
 
@@ -27,9 +27,10 @@ SEVERAL = "the request names no chat, and its words fit several"
 class Finder:
     """Looks among the chats of the same owner."""
 
-    def __init__(self, service: Service, sending: Sending) -> None:
+    def __init__(self, service: Service, sending: Sending, turns: Turns) -> None:
         self._service = service
         self._sending = sending
+        self._turns = turns
 
     @staticmethod
     def fresh_name(messages: Sequence[Any], like: str | None) -> str | None:
@@ -51,7 +52,9 @@ class Finder:
         fitting = [ref.name for ref in await self._candidates(history)]
         if len(fitting) > 1:
             return None, SEVERAL
-        if fitting:
+        # Or it goes on from one that was not understood: what that has shown helps to read it.
+        fitting = fitting or self._turns.unread.begun(history)
+        if len(fitting) == 1:
             return fitting[0], ""
         told = _told(history)
         return (_name(told), "") if told else (None, NO_NAME)
@@ -60,7 +63,8 @@ class Finder:
         fitting: list[Any] = []
         for ref in await self._sending.chats(keys_of(history)):
             stored = await self._service.store.newest(ref, len(history) + READ_MORE)
-            if stored and align(stored, history).sure:
+            habit = await self._turns.habit(ref)
+            if stored and align(stored, history, habit=habit).sure:
                 fitting.append(ref)
         return fitting
 

@@ -80,7 +80,7 @@ class Proxy:
         self._managed = Managed(service, budget_tokens)
         self._past = Past(service, self._managed)
         self._characters = Characters(service)
-        self._finder = Finder(service, self.sending)
+        self._finder = Finder(service, self.sending, self._turns)
         self._places = asyncio.Semaphore(PREPARED_MAX)
         self._ceilings = Ceilings(lambda: asyncio.get_running_loop().time())
 

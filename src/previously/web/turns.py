@@ -89,7 +89,7 @@ class Turns:
         self._heads: OrderedDict[bytes, int] = OrderedDict()
         self._refs: OrderedDict[str, ChatRef] = OrderedDict()
         self._habits: OrderedDict[str, Habit] = OrderedDict()
-        self._unread = Unread()
+        self.unread = Unread()
         self._asked = itertools.count(1)
         self._newest: OrderedDict[int, int] = OrderedDict()  # the last asked turn that is recorded
 
@@ -125,14 +125,9 @@ class Turns:
     ) -> tuple[Request, ChatRef | None, Glance | None, Alignment, str]:
         """What a request means, after what it shows to have changed was written down."""
         ref = await self._find(request.name)
-        if ref is not None and request.name not in self._habits:
-            await self._recall(ref)
-        seen, found = await self._read(ref, request, room)
-        if seen is not None and found.kind == "unsure":
-            wide = self._unread.widened(request, {m.hash for m in seen.newest})
-            if wide is not request:
-                request = wide
-                seen, found = await self._read(ref, request, room)
+        if ref is not None:
+            await self.habit(ref)
+        request, seen, found = await self._read_whole(ref, request, room)
         note = ""
         for _ in range(MENDINGS_MAX + 1):
             if ref is None or found.turn is None or not found.needs_all:
@@ -149,11 +144,24 @@ class Turns:
             seen, found = await self._read(ref, request, room)
         self._note(request.name, found.habit)
         if found.turn is None:
-            if ref is not None and found.kind == "unsure":
-                self._doubted(ref, found.habit)
-                self._unread.keep(request)
+            if found.kind == "unsure":
+                self.unread.keep(request)
+                if ref is not None:
+                    self._doubted(ref, found.habit)
             self._refs.pop(request.name, None)  # it may be deleted, and another one have its name
         return request, ref, seen, found, note
+
+    async def _read_whole(
+        self, ref: ChatRef | None, request: Request, room: Room
+    ) -> tuple[Request, Glance | None, Alignment]:
+        """The reading; of what is not sure by itself, together with what was not sure before it."""
+        seen, found = await self._read(ref, request, room)
+        if seen is None or found.kind != "unsure":
+            return request, seen, found
+        wide = self.unread.widened(request, {m.hash for m in seen.newest})
+        if wide is request:
+            return request, seen, found
+        return wide, *await self._read(ref, wide, room)
 
     async def _read(
         self, ref: ChatRef | None, request: Request, room: Room
@@ -170,6 +178,12 @@ class Turns:
             seen = await self._service.glance(ref, budget, limit)
             found = _aligned(seen.newest, limit, request, habit)
         return seen, found
+
+    async def habit(self, ref: ChatRef) -> Habit:
+        """How the client of this chat is known to be."""
+        if ref.name not in self._habits:
+            await self._recall(ref)
+        return self._habits[ref.name]
 
     async def _recall(self, ref: ChatRef) -> bool:
         """Take in what requests to other processes, or before a restart, have shown of the client.
@@ -340,7 +354,7 @@ class Turns:
         return read.beside(replies) if read.rerolls is not None else read.answered(replies)
 
     def _recorded(self, turn: Turn) -> None:
-        self._unread.forget(turn.ref.name)
+        self.unread.forget(turn.ref.name)
         newest = max(turn.number, self._newest.pop(turn.ref.id, 0))
         if len(self._newest) >= REFS_KNOWN_MAX:
             self._newest.popitem(last=False)

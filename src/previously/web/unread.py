@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import takewhile
 from typing import Any
 
 from previously.align import Hints
@@ -74,6 +75,11 @@ class Unread:
             self._last.popitem(last=False)
         self._last[request.name] = request
 
+    def begun(self, said: Sequence[NewMessage]) -> list[str]:
+        """The chats to which these messages may belong: those of one begin them, but for what a
+        client puts behind each of its requests."""
+        return [name for name, last in self._last.items() if _begins(last.said, said)]
+
     def forget(self, name: str) -> None:
         """A turn was recorded: what came before it is in the chat."""
         self._last.pop(name, None)
@@ -84,6 +90,20 @@ Spoken = list[tuple[int, bytes]]  # places and hashes of what is not sent as the
 
 def _spoken(said: Sequence[NewMessage]) -> Spoken:
     return [(i, one.hash) for i, one in enumerate(said) if one.role != "system"]
+
+
+def _begins(before: Sequence[NewMessage], now: Sequence[NewMessage]) -> bool:
+    told = [known for _, known in _spoken(before)]
+    later = [known for _, known in _spoken(now)]
+    shared, behind = _common(told, later), _common(told[::-1], later[::-1])
+    asked = any(before[i].role == "user" for i, _ in _spoken(before)[:shared])
+    return asked and shared + behind >= len(told) and len(later) >= len(told)
+
+
+def _common(some: Sequence[bytes], others: Sequence[bytes]) -> int:
+    """How many are the same from the beginning on."""
+    pairs = zip(some, others, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _gap(before: Spoken, now: Spoken, stored: Collection[bytes]) -> tuple[int, list[int]] | None:
