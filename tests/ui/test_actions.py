@@ -8,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.ui.conftest import Open
 from tests.ui.serving import Server, Upstream
@@ -410,6 +410,29 @@ def test_ones_own_words_are_checked_tried_and_saved(server: Server, open_page: O
     expect(words).to_have_value("")
     field.get_by_role("button", name="Start from ours").click()
     expect(words).to_have_value(re.compile("You keep the memory"))
+
+
+def test_what_is_changed_while_the_rest_is_saved_stays(server: Server, open_page: Open) -> None:
+    chat = server.chat("hasty", SAID[:2])
+    page = open_page(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
+    floors = page.locator('[data-setting="visible_floors"]').get_by_role("spinbutton")
+    every = page.locator('[data-setting="fold_every"]').get_by_role("spinbutton")
+    held: list[Route] = []
+    page.route(
+        f"**/chats/{chat}/settings",
+        lambda route: held.append(route) if route.request.method == "PATCH" else route.continue_(),
+    )
+    floors.fill("31")
+    page.get_by_role("button", name="Save").click()
+    every.fill("17")
+    while not held:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    expect(page.locator(".toast", has_text="Saved")).to_be_visible()
+    expect(floors).to_have_value("31")
+    expect(every).to_have_value("17")
+    fields = server.api("GET", f"chats/{chat}/settings")["fields"]
+    assert {f["name"]: f["own"] for f in fields if f["own"] is not None} == {"visible_floors": 31}
 
 
 def test_a_summary_is_deleted_and_brought_back(server: Server, open_page: Open) -> None:

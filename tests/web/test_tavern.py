@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable
@@ -186,6 +187,28 @@ async def test_chats_without_names_are_told_apart(tmp_path: Path, options: dict[
         for client in (one, other):
             await compare(client)
         assert len(door.rows("select id from chat")) == 2
+
+
+async def test_a_chat_without_a_name_is_found_while_its_last_turn_is_written_down(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, settings=FAR) as door:
+        real, writing = door.house.store.keep_sent, asyncio.Event()
+
+        async def slow(turns: Any) -> None:
+            writing.set()
+            await asyncio.sleep(1.0)
+            await real(turns)
+
+        door.break_store(keep_sent=slow)
+        client = Tavern(door, chat="")
+        await turns(client, 0, 3)
+        found = client.found
+        async with asyncio.timeout(10):
+            await writing.wait()
+        await turns(client, 3, 5)
+        assert client.found == found
+        assert len(door.rows("select id from chat")) == 1
 
 
 async def test_a_client_whose_window_moves_on_in_doubt_keeps_in_touch(tmp_path: Path) -> None:

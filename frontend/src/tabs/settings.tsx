@@ -86,6 +86,10 @@ const APART = ["template", "rules"]; // what has a section of its own
 
 type Changes = Record<string, Value | null>; // null: back to what stands below
 
+/** What was changed while the rest was being saved. */
+const since = (sent: Changes, now: Changes): Changes =>
+  Object.fromEntries(Object.entries(now).filter(([name, value]) => !(name in sent) || sent[name] !== value));
+
 function Form({ form, path, resource }: {
   form: SettingsForm;
   path: string;
@@ -105,11 +109,11 @@ function Form({ form, path, resource }: {
     busy.value = true;
     problem.value = "";
     errors.value = {};
+    const sent = changes.value;
     try {
-      await patch(path, toSend(form, changes.value));
-      changes.value = {};
+      resource.data.value = await patch<SettingsForm>(path, toSend(form, sent));
+      changes.value = since(sent, changes.value);
       say(t("saved"));
-      resource.reload();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       errors.value = byField(error);

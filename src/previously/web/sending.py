@@ -69,6 +69,7 @@ class Sending:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._notes: OrderedDict[int, Note] = OrderedDict()  # the newest of each chat
+        self._leaving: Mapping[int, Note] = {}  # those that are being written down
         self._turns: deque[Note] = deque(maxlen=NOTED_MAX)
         self._doubts: OrderedDict[int, Habit] = OrderedDict()  # the newest of each chat
         self._writing: asyncio.Task[None] | None = None
@@ -101,7 +102,8 @@ class Sending:
 
     async def chats(self, keys: Sequence[str]) -> list[ChatRef]:
         """The chats whose newest turn may have been asked with one of these."""
-        fresh = [note.ref for note in self._notes.values() if note.key in keys]
+        noted = (*self._notes.values(), *self._leaving.values())
+        fresh = [note.ref for note in noted if note.key in keys]
         stored = await self._service.store.chats_by_tail(OWNER, keys) if keys else []
         return list(dict.fromkeys([*fresh, *stored]))
 
@@ -112,6 +114,7 @@ class Sending:
     async def write(self) -> None:
         """Write down what was noted; what cannot be written now is tried with the next."""
         notes, self._notes = self._notes, OrderedDict()
+        self._leaving = notes
         turns, doubts = list(self._turns), self._doubts
         self._turns.clear()
         self._doubts = OrderedDict()
@@ -127,6 +130,8 @@ class Sending:
             self._doubts = OrderedDict({**doubts, **self._doubts})
             self._turns.extendleft(reversed(turns[: NOTED_MAX - len(self._turns)]))
             return
+        finally:
+            self._leaving = {}
         for note in notes.values():
             self._service.changed(note.ref)  # charts have one point more
 
