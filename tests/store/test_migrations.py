@@ -27,7 +27,8 @@ from previously.errors import SchemaTooNew, SchemaTooOld
 from previously.model import POS_GAP, NewMessage, digest, key
 from previously.store import migrate, schema
 from previously.store.migrate import HEAD, KNOWN
-from previously.store.postgres import PostgresDatabase, _url
+from previously.store.postgres import PostgresDatabase
+from previously.store.urls import url_of
 from previously.testing import ScriptedLlm
 from tests.postgres import Server
 
@@ -279,7 +280,7 @@ def on_sqlite(path: Path) -> Old:
 
 def on_postgres(url: str) -> Old:
     async def inside(function: Callable[[sa.Connection], Any]) -> Any:
-        engine = create_async_engine(_url(url))
+        engine = create_async_engine(url_of(url))
         try:
             async with engine.begin() as conn:
                 return await conn.run_sync(function)

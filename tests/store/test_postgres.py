@@ -11,9 +11,10 @@ from sqlalchemy.exc import DBAPIError
 from previously.app import clock_ms
 from previously.errors import NotConfigured, ReadOnly, SchemaTooNew, StoreUnavailable
 from previously.model import NewMessage
-from previously.store.postgres import PostgresDatabase, shown
+from previously.store.postgres import PostgresDatabase
 from previously.store.schema import message, work
 from previously.store.sql import SqlStore
+from previously.store.urls import shown
 from tests.postgres import Server
 from tests.store.test_contract import chat_with, lease_on
 

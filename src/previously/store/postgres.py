@@ -14,12 +14,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import asyncpg
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError
+from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from previously.errors import BadInput, NotConfigured, ReadOnly, StoreUnavailable
+from previously.errors import NotConfigured, ReadOnly, StoreUnavailable
 from previously.store.migrate import HEAD, check, check_readable, run
+from previously.store.urls import shown, url_of
 
 log = logging.getLogger(__name__)
 
@@ -51,32 +52,6 @@ TROUBLE = (DBAPIError, PoolTimeout, asyncpg.PostgresError, asyncpg.InterfaceErro
 _NOW = sa.text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 
 
-def is_postgres(location: str) -> bool:
-    """Whether a location names a PostgreSQL database."""
-    return location.startswith(("postgresql://", "postgres://", "postgresql+asyncpg://"))
-
-
-def _url(location: str) -> sa.URL:
-    try:
-        url = sa.make_url(location).set(drivername="postgresql+asyncpg")
-    except (ArgumentError, ValueError):  # they quote parts of it, and one part is a password
-        raise BadInput(
-            "this is no database URL; write postgresql://user@host/name", field="database"
-        ) from None
-    mode = url.query.get("sslmode")  # libpq's word for it
-    if mode is not None:
-        url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(mode)})
-    return url
-
-
-def shown(location: str) -> str:
-    """The location without its password."""
-    url = _url(location).set(drivername="postgresql")
-    if "password" in url.query:
-        url = url.update_query_dict({"password": "***"})
-    return url.render_as_string(hide_password=True)
-
-
 class PostgresDatabase:
     """One database, shared with any number of other processes."""
 
@@ -87,7 +62,7 @@ class PostgresDatabase:
         self.shown = shown(location)
         self._was_there = False
         self._engine = create_async_engine(
-            _url(location),
+            url_of(location),
             pool_size=POOL_SIZE,
             max_overflow=POOL_MORE,
             pool_timeout=POOL_WAIT_S,
