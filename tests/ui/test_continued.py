@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.ui.conftest import Open
 from tests.ui.serving import Server
@@ -56,3 +56,26 @@ def test_settings_of_a_character_hold_for_its_chats(server: Server, open_page: O
     expect(own).to_contain_text("From its character")
     form = server.api("GET", f"chats/{chat}/settings")
     assert form["character"] == "Mara"
+
+
+def test_who_looks_elsewhere_while_settings_are_saved_sees_what_is_there(
+    server: Server, open_page: Open
+) -> None:
+    chat = server.chat("theirs", SAID[:4])
+    server.api("PATCH", f"chats/{chat}", {"character": "Odo"})
+    page = open_page(f"{server.url}/#tab=settings&character=Odo&chat={chat}")
+    floors = page.locator('[data-setting="visible_floors"]')
+    held: list[Route] = []
+    page.route(
+        "**/settings?character=Odo",
+        lambda route: held.append(route) if route.request.method == "PATCH" else route.continue_(),
+    )
+    floors.get_by_role("spinbutton").fill("9")
+    page.get_by_role("button", name="Save").click()
+    while not held:
+        page.wait_for_timeout(20)
+    page.goto(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
+    expect(floors).to_contain_text("As built in")
+    held[0].continue_()
+    expect(floors).to_contain_text("From its character")
+    expect(floors.get_by_role("spinbutton")).to_have_value("9")

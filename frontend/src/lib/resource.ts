@@ -10,6 +10,8 @@ export interface Resource<T> {
   problem: Signal<Problem | null>;
   loading: Signal<boolean>;
   reload: () => void;
+  /** Shows what a write answered with, if this is still what is looked at; else looks again. */
+  shows: (writing: Promise<T>) => Promise<void>;
 }
 
 const CALM_MS = 150; // changes come in bursts; one look answers for all of them
@@ -29,6 +31,7 @@ export function useResource<T>(
   const running = useRef<AbortController | null>(null);
   const timer = useRef(0);
   const again = useRef(false);
+  const era = useRef(0); // grows when something else is looked at
   const latest = useRef({ load, concerns });
   latest.current = { load, concerns };
 
@@ -61,7 +64,18 @@ export function useResource<T>(
     else void run();
   }).current;
 
+  const shows = useRef(async (writing: Promise<T>): Promise<void> => {
+    const begun = era.current;
+    const answer = await writing;
+    if (era.current !== begun) return reload();
+    running.current?.abort(); // it may have been answered before the write
+    running.current = null;
+    loading.value = false;
+    data.value = answer;
+  }).current;
+
   useEffect(() => {
+    era.current += 1;
     data.value = null;
     problem.value = null;
     again.current = false;
@@ -81,5 +95,5 @@ export function useResource<T>(
     };
   }, []);
 
-  return { data, problem, loading, reload };
+  return { data, problem, loading, reload, shows };
 }

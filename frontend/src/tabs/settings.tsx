@@ -111,7 +111,7 @@ function Form({ form, path, resource }: {
     errors.value = {};
     const sent = changes.value;
     try {
-      resource.data.value = await patch<SettingsForm>(path, toSend(form, sent));
+      await resource.shows(patch<SettingsForm>(path, toSend(form, sent)));
       changes.value = since(sent, changes.value);
       say(t("saved"));
     } catch (error) {
