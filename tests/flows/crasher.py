@@ -26,11 +26,9 @@ class Fuse:
     def __init__(self, points: int, when: str) -> None:
         self.left = points
         self.when = when
-        self.passed = 0
 
     async def guard(self, work: Callable[[], Awaitable[Any]]) -> Any:
         self.left -= 1
-        self.passed += 1
         mine = self.left == 0  # others may pass while this one waits
         if mine and self.when == "before":
             os._exit(9)
@@ -79,7 +77,6 @@ async def main(path: Path, points: int, when: str) -> None:
         await service.settle(chat.ref, 30)
     await service.prompt(chat.ref)
     await house.close()
-    print(fuse.passed)
 
 
 asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
