@@ -114,3 +114,26 @@ def test_questions_that_stand_together_since_a_reply_is_gone_are_no_habit() -> N
     parted = stored("u:1", "a:x", "u:2", "a:3", "u:4", "a:y", "u:5", "a:6")
     left = [m for m in parted if m.body not in ("x", "y")]
     assert align(left, sent).reason == NOT_SETTLED
+
+
+BEHIND = "</history>\n\n<format>"
+
+
+def test_what_was_joined_to_a_question_in_doubt_is_no_question_of_its_own() -> None:
+    """Instructions are sent as the user and joined to what stands before them: first to the
+    question, and to nothing when another member of a group is to speak."""
+    begun = "a:<thinking>"
+    first = ["a:hello", f"u:one\n\n{BEHIND}", begun]
+    second = ["a:hello", "u:one", "a:two", f"u:{BEHIND}", begun]
+    third = ["a:hello", "u:one", "a:two\n\nthree", f"u:four\n\n{BEHIND}", begun]
+    found = read([], first, second, third)
+    assert texts(turn_of(found).appends) == ["hello", "one", "two\n\nthree", "four"]
+
+
+def test_what_was_joined_in_doubt_is_known_after_a_restart() -> None:
+    unsure = align([], history("a:hello", f"u:one\n\n{BEHIND}", "a:<thinking>"))
+    known = Habit().recalling(unsure.habit.written())
+    found = align([], history("a:hello", "u:one", "a:two", f"u:{BEHIND}", "a:<x>"), habit=known)
+    assert found.turn is None
+    marks = {normal.mark(one) for one in history(*(f"u:{p}" for p in BEHIND.split("\n\n")))}
+    assert marks <= found.habit.floating

@@ -118,6 +118,10 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
         plain,
         {**GROUP, "merges": True, "as_user": True, "jailbreak": "Stay."},
     ),
+    "a group under a preset, joined, instructions as the user, a short window": (
+        plain,
+        {**GROUP, **PRESET, "merges": True, "as_user": True, "window": 7},
+    ),
     "one speaker, joined, instructions as the user": (
         plain,
         {"merges": True, "as_user": True, "note": "[note]", "jailbreak": "Stay."},

@@ -70,6 +70,7 @@ class Habit:
     told: frozenset[int] = frozenset()  # the last messages that the last request showed
     streams: bool | None = None  # whether its turns are streamed
     last_id: int | None = None  # of its last turn
+    asked: tuple[bytes, ...] = ()  # the paragraphs of what was asked last and is not understood
 
     def written(self) -> dict[str, Any]:
         """What is worth to outlive a process: texts that are injected, or may be, and how turns are
@@ -81,7 +82,13 @@ class Habit:
         }
         told = sorted(self.told) if spots else []
         floating = sorted(m.hex() for m in self.floating)
-        return {"floating": floating, "spots": spots, "told": told, "streams": self.streams}
+        return {
+            "floating": floating,
+            "spots": spots,
+            "told": told,
+            "streams": self.streams,
+            "asked": [mark.hex() for mark in self.asked],
+        }
 
     def recalling(self, written: Mapping[str, Any]) -> Habit:
         """With what this or another process has written down; what it saw itself goes first."""
@@ -109,4 +116,5 @@ class Habit:
             spots={**spots, **self.spots},
             told=self.told or frozenset(written["told"]),
             streams=written.get("streams") if self.streams is None else self.streams,
+            asked=self.asked or tuple(map(bytes.fromhex, written.get("asked", ()))),
         )

@@ -52,6 +52,7 @@ def plainly(
             told=frozenset([m.id for m in shown[-SPOTS_MAX:]]),
             streams=hints.stream,
             last_id=hints.last_id,
+            asked=(),
         ),
         _turn(request[-1], stored),
     )

@@ -174,7 +174,7 @@ def _sure(scene: Scene, hints: Hints, changes: Mending, end: Ending) -> Alignmen
         ),
     )
     habit = scene.remembered({*changes.ids, *end.news})
-    habit = replace(habit, streams=hints.stream, last_id=hints.last_id)
+    habit = replace(habit, streams=hints.stream, last_id=hints.last_id, asked=())
     places = _places(scene, changes, end.news)
     return Alignment(end.kind, end.reason, 1.0, places, habit, turn, guessed=changes.guessed)
 
@@ -184,7 +184,9 @@ def _unsure(scene: Scene, kind: Kind, reason: str) -> Alignment:
     known = sum(i in scene.said for i in spoken)
     share = min(known / len(spoken), 0.99) if spoken else 0.0
     places = tuple(Place("history") for _ in range(scene.messages))
-    habit = scene.habit if kind == "side" else scene.remembered(set())
+    habit = scene.habit
+    if kind == "unsure":
+        habit = replace(scene.remembered(set()), asked=scene.asked())
     return Alignment(kind, reason, share, places, habit, short=not scene.complete)
 
 

@@ -270,6 +270,12 @@ class Scene:
             floating=frozenset(sorted(floating)[:SPOTS_MAX]),
         )
 
+    def asked(self) -> tuple[bytes, ...]:
+        """The paragraphs of the last question, if it is not stored: some may be joined to it."""
+        last = next((i for i in reversed(self.history) if self.pieces[i].role == "user"), None)
+        own = marks_of(self.pieces[last].said.body) if last in self.spots else ()
+        return own if len(own) > 1 else self.habit.asked
+
     def _seen(self, stored: set[int]) -> dict[bytes, Spot]:
         """Where everything stands that is in doubt still."""
         seen: dict[bytes, Spot] = {}
@@ -316,6 +322,8 @@ def look(
     for i in range(len(pieces) - 1, start - 1, -1):
         if i not in said and _may_be_joined(pieces[i]):
             pieces[i] = _without_injections(pieces[i], _injected(habit, later))
+            if habit.floating.issuperset(marks_of(pieces[i].said.body)):
+                pieces[i] = _as_instruction(pieces[i])
         later += pieces[i].role != "system"
     return Scene(stored, complete, len(request), tuple(pieces), laid.pairs, start, habit)
 
@@ -342,19 +350,30 @@ def _learned(
     pieces: Sequence[Piece], said: dict[int, int], stored: Sequence[Message], habit: Habit
 ) -> Habit:
     """What had been joined to a user's words that now come back without it was injected."""
+    strange = [p for i, p in enumerate(pieces) if i not in said and p.role == "user"]
+    learned = _joined_in_doubt(strange, habit.asked) if len(habit.asked) > 1 else set[bytes]()
     known = set(said.values())
     doubtful = [
         m
         for j, m in enumerate(stored[-LAST_TURN:], max(0, len(stored) - LAST_TURN))
         if j not in known and m.role == "user" and m.state == State.CANDIDATE
     ]
-    learned: set[bytes] = set()
     for m in doubtful:
-        for i, piece in enumerate(pieces):
+        for piece in strange:
             whole = piece.said.body + normal.PARAGRAPH
-            if i not in said and piece.role == "user" and m.body.startswith(whole):
+            if m.body.startswith(whole):
                 learned |= {_mark_of(p) for p in normal.paragraphs(m.body[len(whole) :])}
     return replace(habit, floating=habit.floating | learned) if learned else habit
+
+
+def _joined_in_doubt(pieces: Sequence[Piece], asked: tuple[bytes, ...]) -> set[bytes]:
+    """The same for what was asked in a request that was not understood."""
+    learned: set[bytes] = set()
+    for piece in pieces:
+        own = marks_of(piece.said.body)
+        if len(own) < len(asked) and own == asked[: len(own)]:
+            learned.update(asked[len(own) :])
+    return learned
 
 
 def _may_be_joined(piece: Piece) -> bool:
@@ -376,11 +395,20 @@ def _without_injections(piece: Piece, injected: set[bytes]) -> Piece:
     while first < last and _mark_of(parts[first]) in injected:
         first += 1
     if first == last and len(spoken) < len(parts):
-        return replace(piece, said=replace(piece.said, role="system"))
+        return _as_instruction(piece)
     if last - first in (0, len(parts)):
         return piece
     body = normal.PARAGRAPH.join(parts[first:last])
     return replace(piece, said=replace(piece.said, body=body), part=True)
+
+
+def _as_instruction(piece: Piece) -> Piece:
+    return replace(piece, said=replace(piece.said, role="system"))
+
+
+def marks_of(text: str) -> tuple[bytes, ...]:
+    """What the paragraphs of a text are remembered by."""
+    return tuple(map(_mark_of, normal.paragraphs(text)))
 
 
 def _mark_of(text: str) -> bytes:
