@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from previously.engine import Engine
@@ -314,29 +315,34 @@ class Runner:
         self, lease: Lease, snapshot: Snapshot, company: Sequence[Task]
     ) -> Summary | None:
         """The summary that the first of these asks for, or None if there is a reason to look
-        again."""
-        task = company[0]
-        try:
-            engine = await self._engines.engine_for(
-                lease.ref, task.lane, snapshot.settings, beyond_budget=beyond_budget(snapshot)
-            )
-            draft = await engine.run(task, company)
-            if isinstance(draft, Verdict):
-                await self._note(lease, draft)
-                return None
-            made = await self._store.commit(lease, draft)
-        except StaleDraft as error:
-            log.info("chat %s: %s", lease.ref.id, error)
-        except PlanAnewError:
-            raise
-        except Exception as error:  # whatever it was, this task waits and the others go on
-            if not isinstance(error, PreviouslyError):
-                log.exception("chat %s: task %s broke", lease.ref.id, task.id)
-            await self._postpone(lease, task, error)
-        else:
+        again. Whatever went wrong, this task waits and the others go on."""
+        task, made = company[0], None
+        broke = f"chat {lease.ref.id}: task {task.id} broke"
+        with _survived(broke, expected=PreviouslyError) as fault:
+            made = await self._made(lease, snapshot, company)
+        if isinstance(fault.error, StaleDraft):
+            log.info("chat %s: %s", lease.ref.id, fault.error)
+        elif isinstance(fault.error, PlanAnewError):
+            raise fault.error
+        elif fault.error is not None:
+            await self._postpone(lease, task, fault.error)
+        elif made is not None:
             self.on_commit(lease.ref)
-            return made
-        return None
+        return made
+
+    async def _made(
+        self, lease: Lease, snapshot: Snapshot, company: Sequence[Task]
+    ) -> Summary | None:
+        """What was asked for and committed; None if it was a yes or no."""
+        task = company[0]
+        engine = await self._engines.engine_for(
+            lease.ref, task.lane, snapshot.settings, beyond_budget=beyond_budget(snapshot)
+        )
+        draft = await engine.run(task, company)
+        if isinstance(draft, Verdict):
+            await self._note(lease, draft)
+            return None
+        return await self._store.commit(lease, draft)
 
     async def _note(self, lease: Lease, said: Verdict) -> None:
         """A yes or no is remembered until what it was about has changed: it is paid for once."""
@@ -406,10 +412,23 @@ class Runner:
             log.info("chat %s: %s", lease.ref.id, error)
 
 
+@dataclass(slots=True)
+class _Fault:
+    """What was caught, if anything was."""
+
+    error: Exception | None = None
+
+
 @contextlib.contextmanager
-def _survived(what: str) -> Generator[None]:
-    """The edge of a loop, where everything is caught: a fault costs a delay, never the loop."""
+def _survived(what: str, *, expected: type[Exception] | tuple[()] = ()) -> Generator[_Fault]:
+    """The edge of a loop, where everything is caught: a fault costs a delay, never the loop.
+
+    What may be expected there is not logged: whoever asks for the fault says what it means.
+    """
+    fault = _Fault()
     try:
-        yield
-    except Exception:
-        log.exception("%s", what)
+        yield fault
+    except Exception as error:
+        fault.error = error
+        if not isinstance(error, expected):
+            log.exception("%s", what)

@@ -189,7 +189,9 @@ async def test_an_answer_that_is_no_summary_is_asked_for_once_more(open_memory: 
         assert "could not be used: the answer was empty" in llm.asks[1].messages[-1]["content"]
 
 
-async def test_a_bug_in_a_model_adapter_costs_a_delay_and_nothing_else(open_memory: Opener):
+async def test_a_bug_in_a_model_adapter_costs_a_delay_and_nothing_else(
+    open_memory: Opener, caplog: pytest.LogCaptureFixture
+):
     llm = ScriptedLlm([KeyError("choices")])
     async with open_memory(llm=llm) as memory:
         chat = await memory.chat("demo", settings={"visible_floors": 1})
@@ -197,6 +199,19 @@ async def test_a_bug_in_a_model_adapter_costs_a_delay_and_nothing_else(open_memo
         (waiting,) = (await chat.settle()).waiting
         assert waiting.error_class == "KeyError"
         assert len([s async for s in chat.summaries()]) == 1
+    (logged,) = [r for r in caplog.records if r.levelname == "ERROR"]
+    assert logged.exc_info  # a bug is shown with its place
+
+
+async def test_a_model_that_is_away_is_no_bug(
+    open_memory: Opener, caplog: pytest.LogCaptureFixture
+):
+    async with open_memory(llm=ScriptedLlm([ModelUnavailable("503")])) as memory:
+        chat = await memory.chat("demo", settings={"visible_floors": 1})
+        await play(chat, 3)
+        (waiting,) = (await chat.settle()).waiting
+        assert waiting.error_class == "ModelUnavailable"
+    assert not [r for r in caplog.records if r.levelname == "ERROR"]
 
 
 @pytest.mark.proves("G-64")

@@ -53,13 +53,9 @@ class Guard:
         self._under_way += 1
         try:
             await self._app(scope, self._counted(receive), send)
-        except _BodyTooLarge:
+        except BodyRefused as error:
             # The body is read before anything is answered, so the answer is still ours to give.
-            await self._too_large()(scope, receive, send)
-        except _BodyTooSlow:
-            await refusal(408, "the request did not arrive in time", "timeout")(
-                scope, receive, send
-            )
+            await error.answer(scope, receive, send)
         finally:
             self._under_way -= 1
 
@@ -98,11 +94,12 @@ class Guard:
                 async with asyncio.timeout(BODY_STALL_S):
                     message = await receive()
             except TimeoutError:
-                raise _BodyTooSlow from None
+                late = refusal(408, "the request did not arrive in time", "timeout")
+                raise BodyRefused(late) from None
             whole = not message.get("more_body")
             seen += len(message.get("body", b""))
             if seen > self._body_bytes_max:
-                raise _BodyTooLarge
+                raise BodyRefused(self._too_large())
             return message
 
         return counted
@@ -112,12 +109,12 @@ class Guard:
         return refusal(413, f"a request has at most {limit_mib} MiB", "request_too_large")
 
 
-class _BodyTooLarge(Exception):
-    """More has arrived than a request may have."""
+class BodyRefused(Exception):
+    """More has arrived than a request may have, or nothing for longer than a client may take."""
 
-
-class _BodyTooSlow(Exception):
-    """Nothing has arrived for longer than a client may take."""
+    def __init__(self, answer: Response) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 def _refused(headers: Headers, *, anywhere: bool) -> Response | None:

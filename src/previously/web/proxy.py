@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import aiohttp
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from previously.errors import NotConfigured
@@ -29,7 +29,7 @@ from previously.web.dialect import Dialect, Hearing
 from previously.web.encoding import Decode, Undecodable, decoder, is_plain
 from previously.web.exchange import Exchange
 from previously.web.finding import Finder
-from previously.web.guard import refusal
+from previously.web.guard import BodyRefused, refusal
 from previously.web.identity import named, recording_is_off
 from previously.web.managed import Managed
 from previously.web.opening import STREAM, Opened, opened
@@ -141,7 +141,7 @@ class Proxy:
         path = _path(request)
         if path is None:
             return refusal(400, "the path leads out of the interface", "invalid_path")
-        trouble: list[Exception] = []
+        trouble: list[BodyRefused] = []
         body = _pieces(request, trouble) if _has_body(request) else None
         headers = request.headers.raw
         try:
@@ -149,8 +149,8 @@ class Proxy:
                 self._pool, request.method, path, headers, body, exact=True
             )
         except (aiohttp.ClientError, TimeoutError) as error:
-            if trouble and not isinstance(trouble[0], ClientDisconnect):
-                raise trouble[0] from error  # it was the client's body that broke off
+            if trouble:
+                raise trouble[0] from error  # it was the client's body that went wrong
             return contact.failed(error)
         return Passage(answer, returned(answer, length=True))
 
@@ -367,10 +367,10 @@ def _has_body(request: Request) -> bool:
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
-async def _pieces(request: Request, trouble: list[Exception]) -> AsyncIterator[bytes]:
+async def _pieces(request: Request, trouble: list[BodyRefused]) -> AsyncIterator[bytes]:
     try:
         async for piece in request.stream():
             yield piece
-    except Exception as error:
+    except BodyRefused as error:
         trouble.append(error)  # the HTTP client has a word of its own for it
         raise
