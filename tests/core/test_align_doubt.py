@@ -137,3 +137,41 @@ def test_what_was_joined_in_doubt_is_known_after_a_restart() -> None:
     assert found.turn is None
     marks = {normal.mark(one) for one in history(*(f"u:{p}" for p in BEHIND.split("\n\n")))}
     assert marks <= found.habit.floating
+
+
+def test_what_is_joined_to_words_that_were_seen_without_it_is_not_theirs() -> None:
+    found = read(
+        [],
+        ["a:hello", "u:one", "a:<thinking>"],
+        ["a:hello", "u:[lore]\n\none\n\n[note]", "a:two", "u:three", "a:<thinking>"],
+    )
+    assert texts(turn_of(found).appends) == ["hello", "one", "two", "three"]
+
+
+def test_a_reply_that_was_stored_with_another_joined_to_it_comes_back_alone() -> None:
+    """The other one is deleted, and it stands where it was first seen, not stored yet."""
+    behind = ["u:<format>", "a:<thinking>"]
+    first = ["a:hello", "u:one"]
+    kept = read(
+        [],
+        [*first, *behind],
+        [*first, "a:two", *behind],
+        [*first, "a:two\n\nthree", "u:four", *behind],
+    )
+    now = stored("a:hello", "u:one", "a:two\n\nthree", "u:four?", "a:five?")
+    asked = [*first, "a:two\n\nsix", "u:seven", *behind]
+    found = read(now, [*first, "a:two", *behind], asked, habit=kept.habit)
+    assert normal.mark(said("a:two")) not in found.habit.floating
+    assert "two\n\nsix" in texts([*turn_of(found).appends, *dict(turn_of(found).edits).values()])
+
+
+def test_a_reply_that_is_to_grow_stands_behind_what_has_its_place_already() -> None:
+    """An instruction four messages from the end, twice behind the same one."""
+    talk = ["u:one", "a:two", "u:(lore)", "u:three", "a:four", "u:five"]
+    kept = stored("u:one", "a:two", "u:three", "a:four")
+    turn = align(kept, history(*talk))
+    now = stored("u:one", "a:two", "u:three", "a:four", "u:five?", "a:six?")
+    nudge = "s:[Continue your last message without repeating its original content.]"
+    found = align(now, history(*talk, "a:six", nudge), habit=turn.habit)
+    assert found.kind == "continue"
+    assert not turn_of(found).inserts

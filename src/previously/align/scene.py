@@ -14,7 +14,7 @@ from functools import cached_property
 from previously.align import normal
 from previously.align.hints import Habit, Spot
 from previously.align.match import Pair
-from previously.align.phrases import is_instruction, starts_history
+from previously.align.phrases import asks_to_continue, is_instruction, starts_history
 from previously.align.pieces import Piece, lay
 from previously.model import Message, NewMessage, State
 
@@ -23,6 +23,7 @@ LAST_TURN = 4  # messages among which a question stands that was not seen again 
 RESTS_AFTER = 2  # turns
 TURN = 2  # messages that are said in it: an instruction that is added is only one
 AWAY = -1  # in the place of turns: a later request did not have it
+PARTS_MAX = 12  # paragraphs of a text that is looked through for another
 TWINS_MAX = 4  # that say the same and are told apart
 START = 0  # in the place of a message: there is none before it
 
@@ -69,6 +70,7 @@ class Scene:
         before = START
         newest = max((m.id for m in self.stored), default=0)
         later = sum(1 for i in self.history if self.pieces[i].role != "system")
+        later -= _stands_apart(self.pieces)
         for i in self.history:
             spoken = self.pieces[i].role != "system"
             later -= spoken
@@ -258,7 +260,8 @@ class Scene:
         kept = {self.mark(i) for i in (*(stored - self.said.keys()), *self._spoken_again())}
         wandered = {self.mark(i) for i in self.floating}
         floating = (self.habit.floating - rested | wandered) - kept
-        gone = {one for mark in (*kept, *self._same) for one in _twins(mark)}
+        kept_in = {mark for i in stored - self.said.keys() for mark in self._begun_with(i)}
+        gone = {one for mark in (*kept, *kept_in, *self._same) for one in _twins(mark)}
         missing = {m: s for m, s in self.habit.spots.items() if m not in gone}
         away = {m: replace(s, stays=AWAY) for m, s in missing.items() if s.after in self._shown_at}
         spots = missing | away | self._seen(stored)
@@ -269,6 +272,11 @@ class Scene:
             spots=dict(list(spots.items())[-SPOTS_MAX:]),
             floating=frozenset(sorted(floating)[:SPOTS_MAX]),
         )
+
+    def _begun_with(self, i: int) -> set[bytes]:
+        """What may have been seen by itself before more was joined to it."""
+        parts = normal.paragraphs(self.pieces[i].said.body)[:PARTS_MAX]
+        return {_mark_of(normal.PARAGRAPH.join(parts[:n])) for n in range(1, len(parts))}
 
     def asked(self) -> tuple[bytes, ...]:
         """The paragraphs of the last question, if it is not stored: some may be joined to it."""
@@ -318,14 +326,21 @@ def look(
     said = dict(laid.pairs)
     habit = _learned(laid.pieces, said, stored, habit)
     pieces = list(laid.pieces)
-    later = 0
+    later = -_stands_apart(pieces)
     for i in range(len(pieces) - 1, start - 1, -1):
         if i not in said and _may_be_joined(pieces[i]):
             pieces[i] = _without_injections(pieces[i], _injected(habit, later))
+            pieces[i] = _as_seen(pieces[i], _stayed(habit, later))
             if habit.floating.issuperset(marks_of(pieces[i].said.body)):
                 pieces[i] = _as_instruction(pieces[i])
         later += pieces[i].role != "system"
     return Scene(stored, complete, len(request), tuple(pieces), laid.pairs, start, habit)
+
+
+def _stands_apart(pieces: Sequence[Piece]) -> int:
+    """How many of the last messages a client does not count: it puts a reply that is to grow behind
+    all the rest, when what it injects has its place already."""
+    return int(bool(pieces) and asks_to_continue(pieces[-1].said.body))
 
 
 def _injected(habit: Habit, later: int) -> set[bytes]:
@@ -400,6 +415,26 @@ def _without_injections(piece: Piece, injected: set[bytes]) -> Piece:
         return piece
     body = normal.PARAGRAPH.join(parts[first:last])
     return replace(piece, said=replace(piece.said, body=body), part=True)
+
+
+def _stayed(habit: Habit, later: int) -> set[bytes]:
+    """What an earlier request had with less after it: it was said, unless it comes to wander."""
+    spots = habit.spots.items()
+    return {m for m, s in spots if s.spoken and s.stays != AWAY and s.later < later}
+
+
+def _as_seen(piece: Piece, stayed: set[bytes]) -> Piece:
+    """A user's words as an earlier request had them, by themselves. What is joined to them since is
+    none of his; if he did add it, that shows once they are stored."""
+    parts = normal.paragraphs(piece.said.body)
+    if not stayed or piece.role != "user" or not 1 < len(parts) <= PARTS_MAX:
+        return piece
+    for size in range(len(parts), 0, -1):
+        for at in range(len(parts) - size + 1):
+            body = normal.PARAGRAPH.join(parts[at : at + size])
+            if _mark_of(body) in stayed:
+                return replace(piece, said=replace(piece.said, body=body), part=True)
+    return piece
 
 
 def _as_instruction(piece: Piece) -> Piece:
