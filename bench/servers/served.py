@@ -16,7 +16,7 @@ from pathlib import Path
 from previously import app, runner
 from previously.model import ChatRef
 from previously.service import Background
-from previously.web.serve import create_app, serve
+from previously.web.serve import create_app, only_serves, serve
 from previously.web.serve import run as run_fast
 
 
@@ -61,7 +61,8 @@ async def main(port: int, upstream: str, folder: Path) -> None:
     loop.add_signal_handler(signal.SIGUSR1, gate.close)
     loop.add_signal_handler(signal.SIGUSR2, lambda: _catch_up(gate, house))
     try:
-        await serve(create_app(house.service, upstream), "127.0.0.1", port)
+        web = create_app(house.service, upstream)
+        await serve(web, "127.0.0.1", port, ready=lambda *_: only_serves())
     finally:
         await house.close()
 

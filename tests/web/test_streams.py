@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -282,3 +283,33 @@ async def test_a_reply_on_its_way_holds_no_prompt(
     await until(lambda: bool(door.rows("select facts from sent")))
     ((facts,),) = door.rows("select facts from sent")
     assert json.loads(facts)["blocks"]
+
+
+@pytest.fixture
+def kept_garbage() -> Generator[list[Any]]:
+    """What a look for cycles finds, kept for whoever looks at it."""
+    usual, found = gc.get_threshold(), list[Any]()
+    yield found
+    gc.set_debug(0)
+    gc.garbage.clear()
+    gc.set_threshold(*usual)
+    gc.unfreeze()
+
+
+async def test_a_process_that_serves_need_not_look_for_turns_to_let_go_of(
+    door: Door, kept_garbage: list[Any]
+) -> None:
+    client, talk = door.client(), Talk()
+    await say(client, talk, "one")
+    gc.collect()
+    serve.only_serves()
+    assert gc.get_freeze_count() > 10_000
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    for turn in range(4):
+        await (say_streaming if turn % 2 else say)(client, talk, f"and then {turn}")
+    await door.settle()
+    gc.collect()
+    kept_garbage += gc.garbage
+    kinds = {type(one).__name__ for one in kept_garbage}
+    assert kinds.isdisjoint({"Exchange", "Outgoing", "Prompt", "Block", "NewMessage", "Message"})
+    assert not any(isinstance(one, dict) and "messages" in one for one in kept_garbage)

@@ -41,7 +41,8 @@ def add(commands: Any) -> None:
 
 async def run(args: argparse.Namespace) -> int:
     """Run the server until it is told to stop."""
-    from previously.web.serve import create_app  # noqa: PLC0415 - only this command needs a server
+    # Only this command needs a server.
+    from previously.web.serve import create_app, only_serves  # noqa: PLC0415
     from previously.web.serve import serve as listen  # noqa: PLC0415
 
     location = app.database_location(args.database, args.data)
@@ -50,6 +51,7 @@ async def run(args: argparse.Namespace) -> int:
     )
 
     def ready(host: str, port: int) -> None:
+        only_serves()
         _announce(args, location, f"http://{host}:{port}")
 
     try:
