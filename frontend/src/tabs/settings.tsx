@@ -71,13 +71,20 @@ function Whose({ chat, form }: { chat: string; form: Resource<SettingsForm> }): 
     if (await attempt(patch(`chats/${chat}`, { character: name.value.trim() }), t("saved"))) form.reload();
   };
   return (
-    <form class="card row end-aligned" onSubmit={(event) => void save(event)}>
-      <div class="field grow">
-        <label for="character">{t("settings.whose")}</label>
-        <input id="character" value={name.value} maxLength={200} onInput={(event) => (name.value = event.currentTarget.value)} />
-        <span class="help">{t("settings.whose.text")}</span>
+    <form class="card field" onSubmit={(event) => void save(event)}>
+      <label for="character">{t("settings.whose")}</label>
+      <div class="row">
+        <input
+          id="character"
+          class="grow"
+          value={name.value}
+          maxLength={200}
+          aria-describedby="character-help"
+          onInput={(event) => (name.value = event.currentTarget.value)}
+        />
+        <button disabled={name.value.trim() === (form.data.value?.character ?? "")}>{t("settings.whose.set")}</button>
       </div>
-      <button disabled={name.value.trim() === (form.data.value?.character ?? "")}>{t("settings.whose.set")}</button>
+      <span class="help" id="character-help">{t("settings.whose.text")}</span>
     </form>
   );
 }
