@@ -175,3 +175,11 @@ def test_a_reply_that_is_to_grow_stands_behind_what_has_its_place_already() -> N
     found = align(now, history(*talk, "a:six", nudge), habit=turn.habit)
     assert found.kind == "continue"
     assert not turn_of(found).inserts
+
+
+def test_an_instruction_that_was_taken_for_the_first_message_is_known_when_it_comes_back() -> None:
+    """It stood before everything, as nobody could tell; by now the first messages are cut off."""
+    talk = ["u:one", "a:two", "u:three", "a:four", "u:five", "a:six", "u:seven?", "a:eight?"]
+    kept = stored("u:(lore)", "a:hello", *talk)
+    now = ["u:five", "a:six", "u:(lore)", "u:seven", "a:eight", "u:nine"]
+    assert turn_of(align(kept, history(*now))).hides == (kept[0].id,)

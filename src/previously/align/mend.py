@@ -20,7 +20,7 @@ from previously.model import CLIENT, Message, NewMessage, State
 EDITS_MAX = 4  # more at once are not a user's: some script shows old messages in other words
 HIDES_MAX = 8  # a longer gap after a short beginning is what a client cut off
 STORY_MIN = 2
-FIRST_MAX = 4  # messages before those that the client still shows first
+FIRST_MAX = 4  # messages at the start of a chat among which an instruction may have been taken in
 
 MIXED = "a stretch of the history has changed in more ways than one"
 
@@ -125,12 +125,12 @@ def _front(scene: Scene, out: Mending) -> None:
 def _strayed(scene: Scene, out: Mending) -> None:
     """What stood before the first messages ever shown, and now stands between others that were
     there then: an instruction, as nobody could tell at first sight."""
-    if not scene.pairs or not scene.complete or scene.pairs[0][1] > FIRST_MAX:
+    if not scene.pairs or not scene.complete:
         return
     (first, j), last = scene.pairs[0], scene.pairs[-1][0]
     strange = (scene.pieces[i].said.body for i in scene.spots if first < i < last)
     between = {normal.bare(part) for text in strange for part in normal.paragraphs(text)}
-    ahead = (m for m in scene.stored[:j] if m.shown and not m.pinned)
+    ahead = (m for m in scene.stored[: min(j, FIRST_MAX)] if m.shown and not m.pinned)
     out.hides += [m.id for m in ahead if between and _is_made_of(m.body, between)]
 
 
