@@ -580,6 +580,15 @@ def test_two_possible_readings_are_not_decided() -> None:
     assert (found.sure, found.reason) == (False, TWO_READINGS)
 
 
+def test_words_that_stand_further_up_as_well_are_not_decided_either() -> None:
+    """Three of the last may be gone; or the last of it is new."""
+    kept = stored("u:1", "a:2", *("u:好", "a:嗯。", "u:嗯。", "a:嗯。", "u:好?", "a:嗯。?"))
+    shown = history("u:好", "a:嗯。", "u:嗯。")
+    assert align(kept, shown).reason == TWO_READINGS
+    assert texts(turn_of(align(kept, shown, Hints(type="normal"))).appends) == ["嗯。"]
+    assert turn_of(align(kept, shown, Hints(type="regenerate"))).drops == (6, 7, 8)
+
+
 # A client that keeps its own log, shows a window of it, and cleans what it was told.
 
 WORDS = st.sampled_from(["嗯。", "好", "ok", "", "go on", "go  on", "\u00e9", "e\u0301"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+import pytest
 
 from previously.align import Alignment, Habit, Hints, align, normal
 from previously.align.ending import NOT_SETTLED, VERSION
@@ -183,3 +186,42 @@ def test_an_instruction_that_was_taken_for_the_first_message_is_known_when_it_co
     kept = stored("u:(lore)", "a:hello", *talk)
     now = ["u:five", "a:six", "u:(lore)", "u:seven", "a:eight", "u:nine"]
     assert turn_of(align(kept, history(*now))).hides == (kept[0].id,)
+
+
+def shown(*lines: str, rule: int = 99) -> list[str]:
+    """As a client sends them whose rule leaves out what is in brackets from a depth on."""
+    depths = range(len(lines) - 1, -1, -1)
+    told = zip(depths, lines, strict=True)
+    return [re.sub(r" <.*>", "", one) if d >= rule else one for d, one in told]
+
+
+TALK = [f"u:question {n}" if n % 2 == 0 else f"a:answer {n} <mood {n}> and so" for n in range(24)]
+
+
+def lived(*requests: list[str], rule: int = 99) -> tuple[list[Message], list[int]]:
+    """What is stored after these requests, each of which is understood, and where it was edited."""
+    kept: list[Message] = []
+    habit, edited = Habit(), list[int]()
+    for lines in requests:
+        found = align(kept, history(*shown(*lines, rule=rule)), habit=habit)
+        edits = dict(turn_of(found).edits)
+        edited += [m.pos for m in kept if m.id in edits]
+        habit = Habit().recalling(found.habit.written())
+        said_so_far = [*lines, TALK[len(lines)]]
+        kept = stored(*said_so_far[:-2], *(f"{one}?" for one in said_so_far[-2:]))
+    return kept, edited
+
+
+@pytest.mark.parametrize("rule", [2, 3, 4, 5, 6])
+def test_a_rule_that_shortens_what_is_old_edits_nothing(rule: int) -> None:
+    _, edited = lived(*(TALK[: 2 * n + 1] for n in range(11)), rule=rule)
+    assert not edited
+
+
+def test_what_the_user_cuts_is_edited_once_the_next_one_stands_there_whole() -> None:
+    talk = [*TALK[:3], "a:answer 3", *TALK[4:9]]
+    first = align(stored(*TALK[:6], f"{TALK[6]}?", f"{TALK[7]}?"), history(*talk))
+    assert not turn_of(first).edits
+    kept = stored(*TALK[:8], f"{TALK[8]}?", f"{TALK[9]}?")
+    now = align(kept, history(*talk, *TALK[9:11]), habit=first.habit)
+    assert [(m, new.body) for m, new in turn_of(now).edits] == [(kept[3].id, "answer 3")]

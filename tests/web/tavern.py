@@ -52,6 +52,7 @@ class Tavern:
     found: str = ""  # the chat that its last request was found to belong to
     rows: list[Row] = field(default_factory=list[Row])
     traces: list[str] = field(default_factory=list[str])
+    last: list[Raw] = field(default_factory=list[Raw])  # messages of its last request
 
     def __post_init__(self) -> None:
         if self.greeting:
@@ -113,6 +114,7 @@ class Tavern:
         return found + ([(self.note, "system")] if self.note else [])
 
     async def post(self, messages: list[Raw], **more: Any) -> str:
+        self.last = messages
         body = {"model": "m", "temperature": 1, "stream": self.stream, **more, "messages": messages}
         url = self.door.url(chat=self.chat) if self.chat else self.door.url().replace("/c/demo", "")
         async with self.door.http.post(url, json=body) as answer:

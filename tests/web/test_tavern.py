@@ -91,6 +91,16 @@ async def with_tools(client: Tavern) -> None:
                 row.extra = []  # switched off
 
 
+async def with_status(client: Tavern) -> None:
+    for n in range(10):
+        await client.say(line(n), f"{line(100 + n)}\n<status>{line(200 + n, 3)}</status>")
+
+
+def without_status(text: str, depth: int) -> str:
+    """A rule for prompts only, from a depth on."""
+    return re.sub(r"\n<status>.*?</status>", "", text) if depth >= 3 else text
+
+
 def cleaned(text: str) -> str:
     """As such clients clean a reply: no name in front, nothing that speaks for the user."""
     text = re.sub(r"^Alice: ", "", text.strip()).split("\nAlex:")[0]
@@ -136,6 +146,11 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
     "lore from the first request on": (plain, {"lore": {"": LORE["dune"]}}),
     "turns taken back": (taken_back, {}),
     "tools switched off": (with_tools, {}),
+    "a rule that shortens old replies": (with_status, {"shows": without_status}),
+    "the same under a preset, joined": (
+        with_status,
+        {"shows": without_status, **PRESET, "merges": True},
+    ),
     "replies that are cleaned": (uncleaned, {"keeps": cleaned}),
 }
 
@@ -173,6 +188,15 @@ async def test_what_is_kept_is_what_the_client_has(
         await tell(client)
         await compare(client)
         assert sum("pass" in trace for trace in client.traces) <= max(3, len(client.traces) // 4)
+
+
+async def test_what_a_rule_leaves_out_of_prompts_is_not_sent(tmp_path: Path) -> None:
+    async with opened(tmp_path, settings=FAR) as door:
+        client = Tavern(door, shows=without_status)
+        await with_status(client)
+        sent = door.upstream.requests[-1].messages
+        assert [m["content"] for m in sent] == [m["content"] for m in client.last]
+        assert sum("<status>" in m["content"] for m in sent) == 1
 
 
 @pytest.mark.parametrize("options", [{}, PRESET, GROUP, {"window": 6}], ids=str)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 TYPES = frozenset({"normal", "swipe", "regenerate", "continue", "impersonate", "quiet"})
+AWAY = -1  # in the place of turns: a later request did not have it
 ASIDE = frozenset({"impersonate", "quiet"})  # their answers never join the history
 
 
@@ -70,6 +71,7 @@ class Habit:
     told: frozenset[int] = frozenset()  # the last messages that the last request showed
     streams: bool | None = None  # whether its turns are streamed
     last_id: int | None = None  # of its last turn
+    views: Mapping[int, int] = field(default_factory=dict[int, int])  # shown shortened, from where
     asked: tuple[bytes, ...] = ()  # the paragraphs of what was asked last and is not understood
 
     def written(self) -> dict[str, Any]:
@@ -87,6 +89,7 @@ class Habit:
             "spots": spots,
             "told": told,
             "streams": self.streams,
+            "views": sorted(self.views.items()),
             "asked": [mark.hex() for mark in self.asked],
         }
 
@@ -116,5 +119,6 @@ class Habit:
             spots={**spots, **self.spots},
             told=self.told or frozenset(written["told"]),
             streams=written.get("streams") if self.streams is None else self.streams,
+            views={**dict(written.get("views", ())), **self.views},
             asked=self.asked or tuple(map(bytes.fromhex, written.get("asked", ()))),
         )

@@ -67,7 +67,11 @@ def _same(scene: Scene, out: Mending, i: int, j: int) -> None:
     out.ids[i] = m.id
     if m.hidden_by == CLIENT:
         out.shows.append(m.id)
-    if m.state == State.CANDIDATE or not normal.same_name(m, piece.said):
+    if i in scene.views:
+        changed = scene.is_cut(i)
+    else:
+        changed = m.state == State.CANDIDATE or not normal.same_name(m, piece.said)
+    if changed:
         out.take(scene, i, m)
 
 

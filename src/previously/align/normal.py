@@ -73,7 +73,17 @@ def key(said: Said) -> str:
 def mark(said: Said) -> bytes:
     """The key, short enough to be remembered; a system text keeps it when it is sent as another
     role's."""
-    return digest(bare(said.body))
+    return mark_of(said.body)
+
+
+def mark_of(text: str) -> bytes:
+    """The same for words that are no message of their own."""
+    return digest(bare(text))
+
+
+def marks(text: str) -> tuple[bytes, ...]:
+    """What the paragraphs of a text are remembered by."""
+    return tuple(map(mark_of, paragraphs(text)))
 
 
 def call_ids(tool_calls: str | None) -> tuple[str, ...]:
@@ -90,6 +100,18 @@ def reworded(ours: Said, theirs: Said) -> bool:
         return a in b or b in a
     firsts = {bare(paragraphs(said.body)[0]) for said in (ours, theirs)}
     return bool(firsts & {a, b}) and len(firsts) == 1  # one of them with something joined to it
+
+
+def is_cut(whole: str, rest: str) -> bool:
+    """Whether one text is what is left of another without a part, or without some of its lines."""
+    a, b = bare(whole), bare(rest)
+    if not b or len(b) >= len(a):
+        return False
+    shared = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(b))
+    if a.endswith(b[shared:]):
+        return True
+    lines = iter([plain(line) for line in whole.splitlines()])
+    return all(line in lines for line in map(plain, rest.splitlines()) if line)
 
 
 def same_name(ours: Said, theirs: Said) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import replace
 from previously.align import normal
 from previously.align.ending import continued
 from previously.align.hints import Habit, Hints
+from previously.align.joined import LAST_TURN
 from previously.align.pieces import comes_apart
 from previously.align.reading import Alignment, Place
-from previously.align.scene import LAST_TURN, SPOTS_MAX
+from previously.align.scene import SPOTS_MAX
 from previously.model import Message, NewMessage, State, TurnRecord
 
 _HEAD = Place("head")
@@ -53,6 +54,7 @@ def plainly(
             streams=hints.stream,
             last_id=hints.last_id,
             asked=(),
+            views={},
         ),
         _turn(request[-1], stored),
     )

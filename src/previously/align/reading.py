@@ -105,7 +105,6 @@ def _chosen(scene: Scene, hints: Hints) -> Scene:
     again, new = _two_readings(scene)
     if not again:
         return scene
-    same = hints.last_id == scene.habit.last_id
     if hints.type in ("swipe", "regenerate"):
         same = True
     elif hints.type == "normal":
@@ -114,24 +113,37 @@ def _chosen(scene: Scene, hints: Hints) -> Scene:
         same = True  # of a new turn there is no second reply
     elif hints.last_id is None or scene.habit.last_id is None:
         raise Doubt(TWO_READINGS)
+    else:
+        same = hints.last_id <= scene.habit.last_id
     return replace(scene, pairs=tuple(again if same else new))
 
 
 def _two_readings(scene: Scene) -> tuple[list[Pair], list[Pair]]:
     """The pairs of both: the last turn again, and a new one. Empty if only one fits."""
     ours = [j for j, m in enumerate(scene.stored) if m.shown]
-    if not _may_be_again(scene, ours):
+    further_up = _may_be_further_up(scene, ours)
+    if not further_up and not _may_be_again(scene, ours):
         return [], []
     asked = [i for i in scene.history if i in scene.said or scene.is_unknown(i)]
     while asked and scene.pieces[asked[-1]].role == "assistant" and asked[-1] not in scene.said:
         asked.pop()
-    if len(asked) < 2:
+    if len(asked) < (3 if further_up else 2):
         return [], []
-    again = _run(scene, asked, ours[:-1])
-    if len(again) < len(asked):
+    again = list(scene.pairs) if further_up else _run(scene, asked, ours[:-1])
+    if not further_up and len(again) < len(asked):
         return [], []
     new = _run(scene, asked[:-1], ours)
     return (again, new) if len(new) == len(asked) - 1 else ([], [])
+
+
+def _may_be_further_up(scene: Scene, ours: Sequence[int]) -> bool:
+    """Whether all that is said stands in the midst of what is stored: where words repeat themselves
+    it may as well stand at the end, and the last of it be new."""
+    if len(scene.pairs) < 3:
+        return False
+    last, j = scene.pairs[-1]
+    asks = scene.stored[j].role == "user"
+    return asks and j < ours[-1] and not scene.unknown(last + 1, len(scene.pieces))
 
 
 def _may_be_again(scene: Scene, ours: Sequence[int]) -> bool:

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from previously.align import normal
-from previously.align.hints import Habit, Spot
+from previously.align.hints import AWAY, Habit, Spot
+from previously.align.joined import PARTS_MAX, learned, unjoined
 from previously.align.match import Pair
-from previously.align.phrases import asks_to_continue, is_instruction, starts_history
-from previously.align.pieces import Piece, lay
+from previously.align.phrases import asks_to_continue, starts_history
+from previously.align.pieces import Laid, Piece, lay
+from previously.align.views import VIEW_FROM, distances, shortened
 from previously.model import Message, NewMessage, State
 
 SPOTS_MAX = 128  # texts remembered of a chat
-LAST_TURN = 4  # messages among which a question stands that was not seen again yet
+VIEWS_MAX = 16  # of the newest messages that are shown shortened
 RESTS_AFTER = 2  # turns
 TURN = 2  # messages that are said in it: an instruction that is added is only one
-AWAY = -1  # in the place of turns: a later request did not have it
-PARTS_MAX = 12  # paragraphs of a text that is looked through for another
 TWINS_MAX = 4  # that say the same and are told apart
 START = 0  # in the place of a message: there is none before it
 
@@ -39,6 +39,7 @@ class Scene:
     pairs: tuple[Pair, ...]  # of the history; piece and stored message, in order
     start: int  # the first piece that can be history
     habit: Habit
+    views: frozenset[int] = frozenset()  # pieces of the pairs that show less than is stored
     _marks: dict[int, bytes] = field(default_factory=dict[int, bytes], compare=False)
 
     @cached_property
@@ -254,6 +255,26 @@ class Scene:
         """The unknown pieces from one to before another."""
         return [i for i in range(max(first, self.start), last) if self.is_unknown(i)]
 
+    @cached_property
+    def _far(self) -> list[int]:
+        return distances(self.pieces, _stands_apart(self.pieces))
+
+    def is_cut(self, i: int) -> bool:
+        """Whether somebody has cut what is shown shortened: others that have come to stand where it
+        stood, when it was first seen so, are shown whole."""
+        first = self.habit.views.get(self.stored[self.said[i]].id)
+        role = self.pieces[i].role
+        if first is None:
+            return False
+        later = [k for k in self.said if k > i and self.pieces[k].role == role]
+        there = [k for k in later if self._far[k] >= first]
+        return bool(there) and self.views.isdisjoint(there)
+
+    def _seen_short(self) -> dict[int, int]:
+        """Which messages are shown shortened, and how much was said after them at first."""
+        ids = {i: self.stored[self.said[i]].id for i in sorted(self.views)[-VIEWS_MAX:]}
+        return {one: self.habit.views.get(one, self._far[i]) for i, one in ids.items()}
+
     def remembered(self, stored: set[int]) -> Habit:
         """The habit after this request, of whose pieces these are stored now."""
         rested = {self.mark(i) for i, spot in self.spots.items() if self._rests(i, spot)}
@@ -271,17 +292,18 @@ class Scene:
             told=frozenset(self.stored[j].id for _, j in self.pairs[-SPOTS_MAX:]),
             spots=dict(list(spots.items())[-SPOTS_MAX:]),
             floating=frozenset(sorted(floating)[:SPOTS_MAX]),
+            views=self._seen_short(),
         )
 
     def _begun_with(self, i: int) -> set[bytes]:
         """What may have been seen by itself before more was joined to it."""
         parts = normal.paragraphs(self.pieces[i].said.body)[:PARTS_MAX]
-        return {_mark_of(normal.PARAGRAPH.join(parts[:n])) for n in range(1, len(parts))}
+        return {normal.mark_of(normal.PARAGRAPH.join(parts[:n])) for n in range(1, len(parts))}
 
     def asked(self) -> tuple[bytes, ...]:
         """The paragraphs of the last question, if it is not stored: some may be joined to it."""
         last = next((i for i in reversed(self.history) if self.pieces[i].role == "user"), None)
-        own = marks_of(self.pieces[last].said.body) if last in self.spots else ()
+        own = normal.marks(self.pieces[last].said.body) if last in self.spots else ()
         return own if len(own) > 1 else self.habit.asked
 
     def _seen(self, stored: set[int]) -> dict[bytes, Spot]:
@@ -323,30 +345,33 @@ def look(
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
-    said = dict(laid.pairs)
-    habit = _learned(laid.pieces, said, stored, habit)
+    views = _views(laid, stored)
+    pairs = tuple(sorted([*laid.pairs, *views])) if views else laid.pairs
+    said = dict(pairs)
+    habit = learned(laid.pieces, said, stored, habit)
     pieces = list(laid.pieces)
     later = -_stands_apart(pieces)
     for i in range(len(pieces) - 1, start - 1, -1):
-        if i not in said and _may_be_joined(pieces[i]):
-            pieces[i] = _without_injections(pieces[i], _injected(habit, later))
-            pieces[i] = _as_seen(pieces[i], _stayed(habit, later))
-            if habit.floating.issuperset(marks_of(pieces[i].said.body)):
-                pieces[i] = _as_instruction(pieces[i])
+        if i not in said:
+            pieces[i] = unjoined(pieces[i], habit, later)
         later += pieces[i].role != "system"
-    return Scene(stored, complete, len(request), tuple(pieces), laid.pairs, start, habit)
+    shorter = frozenset(i for i, _ in views)
+    return Scene(stored, complete, len(request), tuple(pieces), pairs, start, habit, shorter)
+
+
+def _views(laid: Laid, stored: Sequence[Message]) -> list[Pair]:
+    """Old messages of which a part is missing."""
+    if len(laid.pairs) == len(laid.pieces):
+        return []
+    far = distances(laid.pieces, _stands_apart(laid.pieces))
+    found = shortened(laid.pieces, stored, laid.pairs)
+    return [(i, j) for i, j in found if far[i] >= VIEW_FROM]
 
 
 def _stands_apart(pieces: Sequence[Piece]) -> int:
     """How many of the last messages a client does not count: it puts a reply that is to grow behind
     all the rest, when what it injects has its place already."""
     return int(bool(pieces) and asks_to_continue(pieces[-1].said.body))
-
-
-def _injected(habit: Habit, later: int) -> set[bytes]:
-    """What may have been joined to a text after which so much is said: what is known to wander, and
-    what an earlier request had that far from its end. What has more after it now has stayed."""
-    return {*habit.floating, *(mark for mark, spot in habit.spots.items() if spot.later >= later)}
 
 
 def _lead(request: Sequence[NewMessage], first: int) -> int:
@@ -359,92 +384,3 @@ def _lead(request: Sequence[NewMessage], first: int) -> int:
         lead += 1
     marked = [i + 1 for i in range(lead, first) if starts_history(request[i].body)]
     return max([lead, *marked])
-
-
-def _learned(
-    pieces: Sequence[Piece], said: dict[int, int], stored: Sequence[Message], habit: Habit
-) -> Habit:
-    """What had been joined to a user's words that now come back without it was injected."""
-    strange = [p for i, p in enumerate(pieces) if i not in said and p.role == "user"]
-    learned = _joined_in_doubt(strange, habit.asked) if len(habit.asked) > 1 else set[bytes]()
-    known = set(said.values())
-    doubtful = [
-        m
-        for j, m in enumerate(stored[-LAST_TURN:], max(0, len(stored) - LAST_TURN))
-        if j not in known and m.role == "user" and m.state == State.CANDIDATE
-    ]
-    for m in doubtful:
-        for piece in strange:
-            whole = piece.said.body + normal.PARAGRAPH
-            if m.body.startswith(whole):
-                learned |= {_mark_of(p) for p in normal.paragraphs(m.body[len(whole) :])}
-    return replace(habit, floating=habit.floating | learned) if learned else habit
-
-
-def _joined_in_doubt(pieces: Sequence[Piece], asked: tuple[bytes, ...]) -> set[bytes]:
-    """The same for what was asked in a request that was not understood."""
-    learned: set[bytes] = set()
-    for piece in pieces:
-        own = marks_of(piece.said.body)
-        if len(own) < len(asked) and own == asked[: len(own)]:
-            learned.update(asked[len(own) :])
-    return learned
-
-
-def _may_be_joined(piece: Piece) -> bool:
-    if piece.role == "system":
-        return False
-    return normal.PARAGRAPH in piece.said.body or is_instruction(piece.said.body)
-
-
-def _without_injections(piece: Piece, injected: set[bytes]) -> Piece:
-    """A client's words without the paragraphs that are known to be joined to them; as the system's,
-    if they are nothing else: a client may send its instructions as the user."""
-    parts = normal.paragraphs(piece.said.body)
-    spoken = range(len(parts))
-    if piece.role == "user":  # what is asked stands last, with all that follows it
-        spoken = range(next((n for n in spoken if is_instruction(parts[n])), len(parts)))
-    first, last = 0, len(spoken)
-    while first < last and _mark_of(parts[last - 1]) in injected:
-        last -= 1
-    while first < last and _mark_of(parts[first]) in injected:
-        first += 1
-    if first == last and len(spoken) < len(parts):
-        return _as_instruction(piece)
-    if last - first in (0, len(parts)):
-        return piece
-    body = normal.PARAGRAPH.join(parts[first:last])
-    return replace(piece, said=replace(piece.said, body=body), part=True)
-
-
-def _stayed(habit: Habit, later: int) -> set[bytes]:
-    """What an earlier request had with less after it: it was said, unless it comes to wander."""
-    spots = habit.spots.items()
-    return {m for m, s in spots if s.spoken and s.stays != AWAY and s.later < later}
-
-
-def _as_seen(piece: Piece, stayed: set[bytes]) -> Piece:
-    """A user's words as an earlier request had them, by themselves. What is joined to them since is
-    none of his; if he did add it, that shows once they are stored."""
-    parts = normal.paragraphs(piece.said.body)
-    if not stayed or piece.role != "user" or not 1 < len(parts) <= PARTS_MAX:
-        return piece
-    for size in range(len(parts), 0, -1):
-        for at in range(len(parts) - size + 1):
-            body = normal.PARAGRAPH.join(parts[at : at + size])
-            if _mark_of(body) in stayed:
-                return replace(piece, said=replace(piece.said, body=body), part=True)
-    return piece
-
-
-def _as_instruction(piece: Piece) -> Piece:
-    return replace(piece, said=replace(piece.said, role="system"))
-
-
-def marks_of(text: str) -> tuple[bytes, ...]:
-    """What the paragraphs of a text are remembered by."""
-    return tuple(map(_mark_of, normal.paragraphs(text)))
-
-
-def _mark_of(text: str) -> bytes:
-    return normal.mark(NewMessage("user", text))
