@@ -297,8 +297,9 @@ def kept_garbage() -> Generator[list[Any]]:
 
 
 async def test_a_process_that_serves_need_not_look_for_turns_to_let_go_of(
-    door: Door, kept_garbage: list[Any]
+    door: Door, kept_garbage: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sending, "WRITE_EVERY_S", 0.01)
     client, talk = door.client(), Talk()
     await say(client, talk, "one")
     gc.collect()
@@ -308,6 +309,7 @@ async def test_a_process_that_serves_need_not_look_for_turns_to_let_go_of(
     for turn in range(4):
         await (say_streaming if turn % 2 else say)(client, talk, f"and then {turn}")
     await door.settle()
+    await until(lambda: len(door.rows("select * from sent_turn")) == 5)
     gc.collect()
     kept_garbage += gc.garbage
     kinds = {type(one).__name__ for one in kept_garbage}
