@@ -199,6 +199,20 @@ async def test_turns_of_one_store_are_not_read_again(tmp_path: Path, clock: Cloc
     await database.close()
 
 
+async def test_a_summary_makes_no_message_be_read_again(tmp_path: Path, clock: Clock):
+    """Between two turns of a person the background has mostly written one."""
+    database = SqliteDatabase(tmp_path / "held.db")
+    store = SqlStore(database, clock, {})
+    chat, _ = await chat_with(store, 9)
+    hands = Hands([store], chat.ref, random.Random(1))
+    seen, before = await store.glance(chat.ref, KEY, 6)
+    await hands.covered(store)
+    found, newest = await store.glance(chat.ref, KEY, 6)
+    assert found.rev == seen.rev + 1
+    assert all(a is b for a, b in zip(before, newest, strict=True))
+    await database.close()
+
+
 def message(n: int, body: str = "words") -> Message:
     return Message(n, n, "user", body, b"", 1)
 

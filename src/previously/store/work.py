@@ -85,6 +85,7 @@ _FINISH = (
     )
 )
 _FENCE = Prepared(sa.select(W.fence).where(W.chat_id == _CHAT).with_for_update())
+_REV = Prepared(sa.select(W.rev).where(W.chat_id == _CHAT))
 _FORGET = Prepared(sa.delete(attempt).where(A.chat_id == _CHAT, A.task_id == sa.bindparam("task")))
 _ATTEMPTS = Prepared(
     sa.select(
@@ -180,15 +181,20 @@ def _check(conn: sa.Connection, lease: Lease) -> None:
         raise LeaseLost(f"another worker has chat {lease.ref.name!r}")
 
 
-def commit(conn: sa.Connection, lease: Lease, draft: Draft, now_ms: int) -> Summary:
-    """A draft becomes a summary, with everything that belongs to it, in one fenced step."""
+def commit(
+    conn: sa.Connection, lease: Lease, draft: Draft, now_ms: int
+) -> tuple[Summary, int]:
+    """A draft becomes a summary, with everything that belongs to it, in one fenced step; and the
+    chat's revision since."""
     _check(conn, lease)
     write = commit_parent if draft.task.children else commit_leaf
     made = write(conn, lease.ref, draft, now_ms)
     _forget(conn, lease.ref, draft.task.id)
     if draft.provenance.get("paid"):
         _settle_payment(conn, lease, draft, now_ms)
-    return made
+    since = _REV.one(conn, {"chat": lease.ref.id})
+    assert since is not None
+    return made, since[0]
 
 
 def _settle_payment(conn: sa.Connection, lease: Lease, draft: Draft, now_ms: int) -> None:

@@ -64,7 +64,9 @@ class Work(Connected):
 
     async def commit(self, lease: Lease, draft: Draft) -> Summary:
         now_ms = self._clock_ms()
-        return await self._db.write(work.commit, lease, draft, now_ms)
+        made, rev = await self._db.write(work.commit, lease, draft, now_ms)
+        self._recent.recorded(lease.ref, rev, (), ())  # no message was touched
+        return made
 
     async def attempts(self, ref: ChatRef) -> dict[str, Attempt]:
         return await self._db.read(work.attempts, ref)
