@@ -13,6 +13,7 @@ from previously.model import (
     Carried,
     Dropped,
     Item,
+    ItemKind,
     Message,
     Prompt,
     Recall,
@@ -59,8 +60,10 @@ def assemble(
     tail, shown = _kept(snapshot, before, room, recalls=bool(recall and recall.found))
     if len(shown) < len(snapshot.shown):
         before = tuple(_render(snapshot.lane, shown))
-    steady = total_tokens(before) + _size(tail)
-    chosen = _called_up(recall, _fragments_room(room, steady), shown)
+    chosen: tuple[Recalled, ...] = ()
+    if recall and recall.found:
+        steady = total_tokens(before) + _size(tail)
+        chosen = _called_up(recall, _fragments_room(room, steady), shown)
     return _prompt(snapshot, budget_tokens, head_tokens, before, (tail, shown, split, chosen))
 
 
@@ -181,9 +184,9 @@ def _fragments_room(room: int, steady: int) -> int:
     return min(room - steady, int(room * FRAGMENTS_SHARE), little)
 
 
-def _called_up(recall: Recall | None, room: int, shown: Sequence[Shown]) -> tuple[Recalled, ...]:
+def _called_up(recall: Recall, room: int, shown: Sequence[Shown]) -> tuple[Recalled, ...]:
     """The best of it that fits and that nothing shown says word for word."""
-    if not recall or not recall.found:
+    if not recall.found:
         return ()
     raw = {x.id for x in shown if isinstance(x, Message)}
     said = related.quoted(recall.found, [x for x in shown if isinstance(x, Summary)])
@@ -228,7 +231,7 @@ def _render(lane: str, shown: Sequence[Shown]) -> Iterator[Block]:
 
 
 def _raw(message: Message, place: str) -> Block:
-    return Block(place, message.wire(), message.tokens, (Item.of(message),))
+    return Block(place, message.wire(), message.tokens, (Item(ItemKind.MESSAGE, message.id),))
 
 
 def _size(tail: Sequence[Sequence[Block]]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from previously.align import normal, phrases
 from previously.align.certainty import Doubt
@@ -23,8 +23,7 @@ UNKNOWN_LAST = "a side request (not streamed, an unknown instruction last)"
 TWO_READINGS = "the history can be read as a new turn and as the last one again"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):  # one for every message of a request: the cheapest that cannot change
     """What one message of a request is."""
 
     part: Part

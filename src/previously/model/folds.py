@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from previously.model.keys import START, birth, key
 from previously.model.messages import Message
@@ -20,8 +21,7 @@ class ItemKind(StrEnum):
     CARRIED = "c"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):  # many are made for every prompt: the cheapest of what cannot change
     """One thing shown before the tail: what was carried over, a summary, or a message that no
     summary stands for."""
 
@@ -39,12 +39,12 @@ class Item:
     @property
     def is_message(self) -> bool:
         """Whether it shows a message as it was said."""
-        return self.kind == ItemKind.MESSAGE
+        return self.kind is ItemKind.MESSAGE
 
     @property
     def is_summary(self) -> bool:
         """Whether it shows a summary."""
-        return self.kind == ItemKind.SUMMARY
+        return self.kind is ItemKind.SUMMARY
 
     def __str__(self) -> str:
         return f"{self.kind}{birth(self.id)}"

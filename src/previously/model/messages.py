@@ -120,14 +120,18 @@ class Message:
             and bool(self.body.strip(BLANKS) or self.tool_calls)
         )
 
+    def _extras(self) -> Wire:
+        assert self.extra is not None
+        out = Wire(json.loads(self.extra))
+        out.pop(IMPORTED, None)
+        out.pop(RESPONSE, None)
+        out.origin = out.pop(ITEMS, None)
+        out.setdefault("role", self.role)  # a client's own word for it comes back as it was
+        return out
+
     def wire(self) -> Wire:
         """The message as the OpenAI format has it, with the client's own fields kept."""
-        out = Wire(json.loads(self.extra)) if self.extra else Wire()
-        if self.extra:
-            out.pop(IMPORTED, None)
-            out.pop(RESPONSE, None)
-            out.origin = out.pop(ITEMS, None)
-        out.setdefault("role", self.role)  # a client's own word for it comes back as it was
+        out = self._extras() if self.extra else Wire(role=self.role)
         if self.parts is not None:
             out["content"] = json.loads(self.parts)
         elif self.body or self.tool_calls is None:

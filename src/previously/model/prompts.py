@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from previously.model.folds import Fold, Item, Shown
 from previously.model.messages import Message
@@ -27,8 +27,7 @@ class Recall:
     found: tuple[Recalled, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):  # one for every message of a prompt: the cheapest of what cannot change
     """One piece of a prompt with its source, place and size."""
 
     place: str  # carried | standing | cover | raw | tail | fragment | pending
@@ -75,4 +74,4 @@ def wire_all(blocks: Iterable[Block]) -> list[dict[str, Any]]:
 
 def total_tokens(things: Sequence[Shown | Block]) -> int:
     """The sum of their sizes."""
-    return sum(thing.tokens for thing in things)
+    return sum([thing.tokens for thing in things])  # a list: asked several times in every turn

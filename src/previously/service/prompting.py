@@ -174,9 +174,10 @@ class Prompting(Desk):
         """The snapshot with the pending turn, under the fold that it should have by now."""
         standing = total_tokens([m for m in snapshot.shown if _stands(m)])
         room = told.budget - told.head_tokens - standing
-        reason = folding.wanted(_with(snapshot, told.pending), room, self._clock_ms())
+        asked = _with(snapshot, told.pending)
+        reason = folding.wanted(asked, room, self._clock_ms())
         if reason is None:
-            return _with(snapshot, told.pending)
+            return asked
         keeps = not told.preview and not self.store.read_only
         onward = folding.only_onward(reason)
         for tries_left in reversed(range(FOLD_TRIES)):

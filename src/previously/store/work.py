@@ -181,9 +181,7 @@ def _check(conn: sa.Connection, lease: Lease) -> None:
         raise LeaseLost(f"another worker has chat {lease.ref.name!r}")
 
 
-def commit(
-    conn: sa.Connection, lease: Lease, draft: Draft, now_ms: int
-) -> tuple[Summary, int]:
+def commit(conn: sa.Connection, lease: Lease, draft: Draft, now_ms: int) -> tuple[Summary, int]:
     """A draft becomes a summary, with everything that belongs to it, in one fenced step; and the
     chat's revision since."""
     _check(conn, lease)

@@ -31,6 +31,7 @@ _ROLES = {
     "assistant": "assistant",
     "tool": "tool",
 }
+_PLAIN_ROLES = tuple(role for role, known in _ROLES.items() if role == known)
 
 
 def tokens_of(said: NewMessage) -> int:
@@ -54,15 +55,14 @@ def _sealed_tokens(item: object) -> int:
 
 def parse(raw: Mapping[str, Any]) -> NewMessage:
     """One message of an OpenAI request; `BadInput` if it is of a kind that cannot be kept."""
-    given = raw.get("role")
+    given, content = raw.get("role"), raw.get("content")
+    if len(raw) == 2 and isinstance(content, str) and given in _PLAIN_ROLES:
+        # Nearly every message of nearly every request.
+        kept = len(content) <= PLAIN_CHARS_MAX
+        return _plain_message(given, content) if kept else NewMessage(given, clean(content))
     role = _ROLES.get(given) if isinstance(given, str) else None
     if role is None:
         raise BadInput(f"messages of the role {given!r} cannot be remembered", field="role")
-    content = raw.get("content")
-    if len(raw) == 2 and role == given and isinstance(content, str):
-        # Nearly every message of nearly every request.
-        kept = len(content) <= PLAIN_CHARS_MAX
-        return _plain_message(role, content) if kept else NewMessage(role, clean(content))
     extra = {k: v for k, v in raw.items() if k not in OWN_FIELDS and v is not None}
     if given != role:
         extra["role"] = given

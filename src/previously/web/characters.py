@@ -30,9 +30,9 @@ class Characters:
         self._service = service
         self._met: dict[int, None] = {}
 
-    async def meet(self, ref: ChatRef, name: str | None) -> None:
+    async def meet(self, ref: ChatRef, name: str) -> None:
         """Give the chat this character if it has none; asked of the database once per chat."""
-        if name is None or ref.id in self._met:
+        if ref.id in self._met:
             return
         await self._service.meet_character(ref, name)
         self._met[ref.id] = None

@@ -54,6 +54,9 @@ class Layout:
     def laid(self, blocks: Sequence[Block]) -> Iterator[tuple[int | None, Raw]]:
         """Every message in order, with the number of the block that it shows."""
         ids = [_id_of(block) for block in blocks]
+        if not self.loose and not self.joined:
+            yield from self._laid_simply(blocks, ids)
+            return
         shown = {i for i in ids if i is not None}
         before, after = self._beside(shown, next((i for i in ids if i is not None), None))
         for raw in self.head:
@@ -71,6 +74,16 @@ class Layout:
             yield from ((None, raw) for raw in after.get(message_id, ()))
         for raw in self.tail:
             yield None, raw
+
+    def _laid_simply(
+        self, blocks: Sequence[Block], ids: Sequence[int | None]
+    ) -> Iterator[tuple[int | None, Raw]]:
+        """The same where nothing stands between messages: nearly every request."""
+        yield from [(None, raw) for raw in self.head]
+        for number, (block, message_id) in enumerate(zip(blocks, ids, strict=True)):
+            own = None if message_id is None else self.own.get(message_id)
+            yield number, own or _as_it_is(block)
+        yield from [(None, raw) for raw in self.tail]
 
     def _beside(
         self, shown: set[int], first: int | None
@@ -133,6 +146,7 @@ def _as_it_is(block: Block) -> Raw:
 
 def _id_of(block: Block) -> int | None:
     """The message that a block shows as it was said."""
-    if len(block.sources) == 1 and block.sources[0].is_message and block.place != "fragment":
-        return block.sources[0].id
-    return None
+    if len(block.sources) != 1 or block.place == "fragment":
+        return None
+    shown = block.sources[0]
+    return shown.id if shown.is_message else None

@@ -208,7 +208,8 @@ class Proxy:
         made = await self._safely(self._remembered(exchange, room, managed=managed), failed)
         if made.turn is not None:
             name = character_of(exchange.request, exchange.ours or {})
-            await self._safely(self._characters.meet(made.turn.ref, name), None)
+            if name is not None:
+                await self._safely(self._characters.meet(made.turn.ref, name), None)
         return made
 
     async def _remembered(self, exchange: Exchange, room: Room, *, managed: bool) -> Outgoing:

@@ -117,8 +117,7 @@ class Turns:
             return replace(Outgoing.unchanged(note + found.reason), unsure=unsure)
         if ref is None:
             ref = (await self._service.open_chat(request.name)).ref
-        made = await self._outgoing(ref, request, found, seen, room)
-        return replace(made, trace=f"{made.trace}; {note}{found.reason}")
+        return await self._outgoing(ref, request, found, seen, room, note)
 
     async def _understood(
         self, request: Request, room: Room
@@ -209,6 +208,7 @@ class Turns:
         found: Alignment,
         seen: Glance | None,
         room: Room,
+        note: str,
     ) -> Outgoing:
         assert found.turn is not None
         stored = seen.newest if seen is not None else ()
@@ -222,19 +222,20 @@ class Turns:
         messages = layout.rendered(prompt.trace.blocks)
         sizes = {m.id: m for m in stored}
         history = (self._size(said, place, sizes) for said, place in told)
+        fold = f"fold {prompt.trace.fold.version}"
         return Outgoing(
-            trace="; ".join([found.kind, f"fold {prompt.trace.fold.version}", *prompt.trace.notes]),
+            trace="; ".join([found.kind, fold, *prompt.trace.notes, note + found.reason]),
             messages=None if _same_objects(messages, request.own) else messages,
-            turn=replace(
-                self._turn(ref, request, found), last_extra=stored[-1].extra if stored else None
-            ),
+            turn=self._turn(ref, request, found, stored[-1].extra if stored else None),
             prompt_tokens=prompt.tokens,
             client_tokens=head_tokens + sum(history),
             prompt=prompt,
             layout=layout,
         )
 
-    def _turn(self, ref: ChatRef, request: Request, found: Alignment) -> Turn:
+    def _turn(
+        self, ref: ChatRef, request: Request, found: Alignment, last_extra: str | None = None
+    ) -> Turn:
         assert found.turn is not None
         return Turn(
             ref,
@@ -243,6 +244,7 @@ class Turns:
             hints=request.hints,
             habit=found.habit,
             number=next(self._asked),
+            last_extra=last_extra,
         )
 
     def _size(self, said: NewMessage, place: Place, stored: Mapping[int, Message]) -> int:
