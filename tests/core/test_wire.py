@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -189,3 +190,15 @@ def test_a_call_is_told_in_words(arguments: str | None, told: str):
 
 def test_a_call_without_a_name_is_still_told():
     assert told_calls('[{"id": "a"}, {"function": {"name": "f"}}]') == "called a tool\ncalled f"
+
+
+def test_a_size_that_was_counted_before_is_that_of_the_same_message() -> None:
+    body = "the lamp turned over the dark water"
+    call = '[{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]'
+    said = NewMessage("assistant", body)
+    others = [replace(said, name="Mira"), replace(said, tool_calls=call), replace(said, body="no")]
+    others.append(replace(said, parts='[{"type": "image_url", "image_url": {"url": "x"}}]'))
+    sizes = [tokens_of(one) for one in (said, *others)]
+    assert len(set(sizes)) == len(sizes)
+    assert sizes == [tokens_of(one) for one in (said, *others)]
+    assert tokens_of(said) == message_tokens("assistant", body)

@@ -22,6 +22,7 @@ SEALED_CHARS_PER_TOKEN = 4  # of thoughts that only their provider can read
 LABEL_CHARS_MAX = 80
 PLAIN_KEPT = 4_096  # messages that were read lately…
 PLAIN_CHARS_MAX = 4_096  # …and are no longer than this
+COUNTED_KEPT = 256  # messages whose size was asked for lately
 
 OWN_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 _ROLES = {
@@ -36,12 +37,21 @@ _PLAIN_ROLES = tuple(role for role, known in _ROLES.items() if role == known)
 
 def tokens_of(said: NewMessage) -> int:
     """Its size, counting what is serialised; an attachment counts a flat price."""
-    tokens = message_tokens(said.role, said.body, name=said.name, tool_calls=said.tool_calls)
+    count = _counted if len(said.body) <= PLAIN_CHARS_MAX and said.tool_calls is None else _count
+    tokens = count(said.role, said.body, said.name, said.tool_calls)
     if said.extra is not None and ITEMS in said.extra:
         tokens += sum(map(_sealed_tokens, as_list(as_object(json.loads(said.extra)).get(ITEMS))))
     if said.parts is None:
         return tokens
     return tokens + ATTACHMENT_TOKENS * len(attachments(said.parts))
+
+
+def _count(role: str, body: str, name: str | None, tool_calls: str | None) -> int:
+    return message_tokens(role, body, name=name, tool_calls=tool_calls)
+
+
+# A new message is weighed for the prompt, for the client and for the store, one after the other.
+_counted = lru_cache(maxsize=COUNTED_KEPT)(_count)
 
 
 def _sealed_tokens(item: object) -> int:
