@@ -46,6 +46,37 @@ def test_what_the_window_no_longer_shows_is_lent(
     assert made.own == request(*now).raw
 
 
+JOINED = ("a:1", "u:[lore]\n\n2", "a:3\n\n4", "u:5", "a:6", "u:<write as Bob>")
+
+
+@pytest.mark.parametrize(
+    ("now", "whole"),
+    [
+        (
+            ("a:3\n\n4", "u:5", "a:6\n\n7", "u:8\n\n<write as Ann>"),
+            ["1", "[lore]\n\n2", "3\n\n4", "5", "6\n\n7", "8\n\n<write as Ann>"],
+        ),
+        (  # an instruction has come between
+            ("a:3\n\n4", "u:[lore]\n\n5", "a:6", "u:<write as Ann>"),
+            ["1", "[lore]\n\n2", "3\n\n4", "[lore]\n\n5", "6", "<write as Ann>"],
+        ),
+        (  # the window begins in the midst of two replies
+            ("a:4", "u:5", "a:6\n\n7", "u:8"),
+            ["1", "[lore]\n\n2", "3\n\n4", "5", "6\n\n7", "8"],
+        ),
+        (  # the instruction stood elsewhere
+            ("u:[lore]\n\n5", "a:6", "u:8"),
+            ["1", "[lore]\n\n2", "3\n\n4", "[lore]\n\n5", "6", "8"],
+        ),
+        (("a:3\n\n4", "a:6", "u:8"), ["3\n\n4", "6", "8"]),  # something was taken out
+    ],
+)
+def test_what_is_joined_to_a_message_does_not_hide_it(now: list[str], whole: list[str]) -> None:
+    unread = Unread()
+    unread.keep(request(*JOINED))
+    assert words(unread.widened(request(*now), ())) == whole
+
+
 def test_what_is_taken_out_of_the_middle_is_not_lent() -> None:
     unread = Unread()
     unread.keep(request(*BEFORE))

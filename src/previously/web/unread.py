@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from itertools import takewhile
 from typing import Any
 
-from previously.align import Hints
+from previously.align import Hints, normal
 from previously.model import NewMessage
 
 Raw = dict[str, Any]
@@ -23,7 +23,7 @@ Raw = dict[str, Any]
 CHATS_MAX = 64
 MESSAGES_MAX = 512
 CHARS_MAX = 1_000_000
-SHARED_MIN = 2  # messages in a row that tell where one request goes on from another
+SHARED_MIN = 2  # paragraphs that tell where one request goes on from another
 HEAD_MAX = 4  # instructions before the history that are not sent as the system
 
 
@@ -57,12 +57,12 @@ class Unread:
         last = self._last.get(request.name)
         if last is None:
             return request
-        gap = _gap(_spoken(last.said), _spoken(request.said), stored)
-        if gap is None:
+        gap = _gap(last.said, request.said, stored)
+        if gap is None or not gap.missing:
             return request
-        at, missing = gap
-        raw = [*request.raw[:at], *(last.raw[i] for i in missing), *request.raw[at:]]
-        said = (*request.said[:at], *(last.said[i] for i in missing), *request.said[at:])
+        at, to, lent = gap.at, gap.to, gap.missing
+        raw = [*request.raw[:at], *(last.raw[i] for i in lent), *request.raw[to:]]
+        said = (*request.said[:at], *(last.said[i] for i in lent), *request.said[to:])
         return replace(request, raw=raw, said=said, sent=request.own)
 
     def keep(self, request: Request) -> None:
@@ -106,24 +106,69 @@ def _common(some: Sequence[bytes], others: Sequence[bytes]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _gap(before: Spoken, now: Spoken, stored: Collection[bytes]) -> tuple[int, list[int]] | None:
-    """Where something is missing in the front of what is said now, and what: places in both."""
+Line = tuple[int, str, bytes]  # which message, whose, and what a paragraph of it says
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """What is missing in the front of what is said now."""
+
+    at: int  # message before which it is missing…
+    to: int  # …and the one with which it goes on: that one itself, if it is shown whole
+    missing: list[int]  # messages of the request before
+
+
+def _lines(said: Sequence[NewMessage]) -> list[Line]:
+    """By paragraphs: what is joined to a message differs from request to request."""
+    spoken = ((i, one) for i, one in enumerate(said) if one.role != "system")
+    return [(i, one.role, mark) for i, one in spoken for mark in _marks(one)]
+
+
+def _marks(one: NewMessage) -> Sequence[bytes]:
+    plain = one.parts is None and one.tool_calls is None
+    return (normal.marks(one.body) if plain else ()) or (one.hash,)
+
+
+def _gap(
+    before: Sequence[NewMessage], now: Sequence[NewMessage], stored: Collection[bytes]
+) -> _Gap | None:
+    """Where one request goes on from another that began earlier."""
+    old, new = _lines(before), _lines(now)
+    blocks = _blocks(old, new)
+    start = 0
+    if blocks and not blocks[0].a and not blocks[0].b:
+        # Nothing is missing, unless these are instructions in front of the history.
+        head = {new[n][0] for n in range(blocks[0].size)}
+        if len(head) > HEAD_MAX or any(now[i].hash in stored for i in head):
+            return None
+        start, blocks = blocks[0].size, blocks[1:]
+    while len(blocks) > 1 and _skips(old, *blocks[:2]):
+        blocks = blocks[1:]  # an instruction that stands elsewhere now, or something was taken out
+    shared = sum(block.size for block in blocks)
+    if not blocks or shared < min(SHARED_MIN, len(new) - start) or blocks[0].a <= start:
+        return None
+    at, source = new[blocks[0].b][0], old[blocks[0].a][0]
+    if new[start][0] != at:
+        return None  # what came in front of it?
+    missing = [i for i in dict.fromkeys(line[0] for line in old[start:]) if i < source]
+    whole = _ends_with(before[source], now[at])
+    return _Gap(at, at + whole, [*missing, *[source] * whole])
+
+
+def _blocks(old: Sequence[Line], new: Sequence[Line]) -> list[Match]:
     matcher = SequenceMatcher(
-        None, [known for _, known in before], [known for _, known in now], autojunk=False
+        None, [line[1:] for line in old], [line[1:] for line in new], autojunk=False
     )
-    blocks = matcher.get_matching_blocks()  # the last one is empty
-    first = blocks[0]
-    if not first.size or first.b:
-        return None
-    if not first.a:  # nothing is missing, unless these are instructions in front of the history
-        head = [known for _, known in now[: first.size]]
-        if first.size > HEAD_MAX or any(known in stored for known in head):
-            return None
-        start, first = first.size, blocks[1]
-        if first.b != start:
-            return None
-    else:
-        start = 0
-    if first.size < min(SHARED_MIN, len(now) - start) or first.a <= start:
-        return None
-    return now[first.b][0], [i for i, _ in before[start : first.a]]
+    return matcher.get_matching_blocks()[:-1]  # the last one is empty
+
+
+def _skips(old: Sequence[Line], first: Match, second: Match) -> bool:
+    """Whether a whole message stands between what both requests have."""
+    last, after = old[first.a + first.size - 1][0], old[second.a][0]
+    return any(last < line[0] < after for line in old[first.a + first.size : second.a])
+
+
+def _ends_with(before: NewMessage, now: NewMessage) -> bool:
+    """Whether a window begins in the midst of replies that were joined into one."""
+    ours, theirs = _marks(before), _marks(now)
+    return now.role == "assistant" and len(ours) > len(theirs) and ours[-len(theirs) :] == theirs
