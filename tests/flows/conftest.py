@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from previously import Memory
+from tests.sqlite import fresh
 
 Opener = Callable[..., AbstractAsyncContextManager[Memory]]
 
@@ -18,7 +19,7 @@ Opener = Callable[..., AbstractAsyncContextManager[Memory]]
 def open_memory(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     """Opens the same database each time."""
     shared = request.param == "postgres"
-    where = request.getfixturevalue("postgres_url") if shared else tmp_path / "story.db"
+    where = request.getfixturevalue("postgres_url") if shared else fresh(tmp_path / "story.db")
 
     def opened(**options: Any) -> AbstractAsyncContextManager[Memory]:
         return Memory.open(where, **options)

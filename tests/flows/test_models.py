@@ -19,6 +19,7 @@ from previously.service import OWNER
 from previously.store.schema import metadata
 from previously.testing import FakeUpstream, refusal
 from tests.flows.conftest import Opener
+from tests.sqlite import fresh
 
 KEY = "sk-do-not-tell-9182"
 SETTINGS = {
@@ -44,7 +45,7 @@ class Clock:
 @pytest.fixture(params=["sqlite", "postgres"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> app.Location:
     shared = request.param == "postgres"
-    return request.getfixturevalue("postgres_url") if shared else tmp_path / "models.db"
+    return request.getfixturevalue("postgres_url") if shared else fresh(tmp_path / "models.db")
 
 
 @pytest.fixture

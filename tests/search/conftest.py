@@ -10,6 +10,7 @@ import pytest
 from previously.store.postgres import PostgresDatabase
 from previously.store.sql import SqlStore
 from previously.store.sqlite import SqliteDatabase
+from tests.sqlite import fresh
 
 NOW_MS = 1_700_000_000_000
 
@@ -26,7 +27,7 @@ async def catch_up(store: SqlStore, limit: int = 256) -> None:
 
 @pytest.fixture
 async def sqlite_store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    store = SqlStore(SqliteDatabase(tmp_path / "search.db"), clock_ms, {})
+    store = SqlStore(SqliteDatabase(fresh(tmp_path / "search.db")), clock_ms, {})
     yield store
     await store.close()
 

@@ -12,11 +12,12 @@ from previously.store import Database
 from previously.store.postgres import PostgresDatabase
 from previously.store.sql import SqlStore
 from previously.store.sqlite import SqliteDatabase
+from tests.sqlite import fresh
 
 
 async def _sqlite(request: pytest.FixtureRequest) -> Database:
     folder: Path = request.getfixturevalue("tmp_path")
-    return SqliteDatabase(folder / "contract.db")
+    return SqliteDatabase(fresh(folder / "contract.db"))
 
 
 class OnOurClock(PostgresDatabase):

@@ -20,6 +20,7 @@ from previously.store import Store
 from previously.testing import FakeUpstream
 from previously.text.wire import parse, tokens_of
 from previously.web.serve import create_app, serve
+from tests.sqlite import fresh
 
 Talk = list[Any]  # messages as a client keeps them
 
@@ -109,7 +110,7 @@ async def opened(
     settings: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Door]:
     """A door with everything behind it."""
-    path = folder / "previously.db"
+    path = fresh(folder / "previously.db")
     async with AsyncExitStack() as stack:
         house = await app.build(path, llm=llm, settings=settings)
         stack.push_async_callback(house.close)

@@ -85,7 +85,7 @@ def _as_ours(error: BaseException) -> BaseException:
     return error
 
 
-def _bring_up(path: Path) -> None:
+def bring_up(path: Path) -> None:
     """This program's schema, in one step; an older file is copied aside first."""
     try:
         _migrate(path)
@@ -135,7 +135,7 @@ class SqliteDatabase:
         if not read_only:
             with ExitStack() as failing:
                 failing.callback(self._release)
-                _bring_up(path)
+                bring_up(path)
                 failing.pop_all()
         self._here: sa.Connection | None = None
         self._threads = [_thread("read", self._read_loop) for _ in range(READERS)]

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any, TypeVar
 
 import uvicorn
@@ -142,7 +142,7 @@ async def serve(
         try:
             await asyncio.shield(running)
         finally:
-            server.should_exit = True
+            server.stop()
             await running
 
 
@@ -206,12 +206,27 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, started: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._tell = started
+        self._told = asyncio.Event()
         self.streams: Streams | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._tell is not None:
             self._tell()
+
+    async def main_loop(self) -> None:
+        """Asleep until it is told to stop; uvicorn's own looks ten times a second."""
+        if not await self.on_tick(0):
+            await self._told.wait()
+
+    def stop(self) -> None:
+        """Finish what is under way, and end."""
+        self.should_exit = True
+        self._told.set()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._told.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Live events never end by themselves: whoever waits for open streams waits for ever.

@@ -16,6 +16,7 @@ from previously.llm import Llm
 from previously.model import ChatRef, NewMessage
 from previously.testing import FakeUpstream
 from previously.web.serve import create_app
+from tests.sqlite import fresh
 from tests.web.rig import running
 
 WAIT_S = 20.0
@@ -116,6 +117,8 @@ async def opened(
 ) -> AsyncGenerator[Rest]:
     """The interface with everything behind it."""
     async with AsyncExitStack() as stack:
+        if isinstance(location, Path):
+            fresh(location)
         house = await app.build(location, llm=llm)
         stack.push_async_callback(house.close)
         upstream = await stack.enter_async_context(FakeUpstream())
