@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -14,14 +15,16 @@ from previously.align.scene import look
 from previously.model import CLIENT, Message, NewMessage, State
 from tests.core.shelf import message
 
-TEXTS = st.lists(
-    st.sampled_from(
-        ["rain", "a lantern", "嗯。", "好的", "gulls", "Anna: yes", "[Start a new Chat]"]
-    ),
-    min_size=1,
-    max_size=3,
+TEXTS = ("rain", "a lantern", "嗯。", "好的", "gulls", "Anna: yes", "[Start a new Chat]")
+# Made here once: a strategy that is built at every draw costs more than what is tried with it.
+WORDS = st.one_of(
+    st.sampled_from([between.join(texts) for texts in product(TEXTS, repeat=count)])
+    for count in (1, 2, 3)
+    for between in (" ", "\n\n")
 )
-WORDS = TEXTS.map(" ".join) | TEXTS.map("\n\n".join)
+ODD = st.integers(0, 5).map(lambda n: n == 0)
+RARE = st.integers(0, 40).map(lambda n: n == 0)
+ROLES = st.sampled_from(["user", "assistant"])
 
 
 def long_way(
@@ -35,22 +38,14 @@ def kept(draw: st.DrawFn) -> list[Message]:
     """A chat, most of it as chats are."""
     out: list[Message] = []
     for n in range(draw(st.integers(4, 6)) * 2):
-        role = draw(st.sampled_from(["user", "assistant"])) if draw(rare()) else _turns(n)
-        words = draw(WORDS) if draw(odd()) else f"{draw(WORDS)} {n}"
-        said = NewMessage("system" if draw(rare()) else role, words)
+        role = draw(ROLES) if draw(RARE) else _turns(n)
+        words = draw(WORDS) if draw(ODD) else f"{draw(WORDS)} {n}"
+        said = NewMessage("system" if draw(RARE) else role, words)
         m = message(n + 1, said)
-        state = State.CANDIDATE if draw(odd()) else State.CONFIRMED
-        hidden = CLIENT if draw(rare()) else None
-        out.append(replace(m, state=state, hidden_by=hidden, pinned=draw(rare())))
+        state = State.CANDIDATE if draw(ODD) else State.CONFIRMED
+        hidden = CLIENT if draw(RARE) else None
+        out.append(replace(m, state=state, hidden_by=hidden, pinned=draw(RARE)))
     return out
-
-
-def odd() -> st.SearchStrategy[bool]:
-    return st.integers(0, 5).map(lambda n: n == 0)
-
-
-def rare() -> st.SearchStrategy[bool]:
-    return st.integers(0, 40).map(lambda n: n == 0)
 
 
 def _turns(n: int) -> str:
@@ -64,12 +59,12 @@ def sent(draw: st.DrawFn, stored: list[Message]) -> list[NewMessage]:
     out = [
         NewMessage(m.role, m.body, m.name, state=State.CONFIRMED)
         for m in stored[cut:]
-        if m.shown and not draw(rare())
+        if m.shown and not draw(RARE)
     ]
-    again = draw(st.sampled_from(stored)).body if draw(odd()) else None
+    again = draw(st.sampled_from(stored)).body if draw(ODD) else None
     asked = again or f"{draw(WORDS)} {len(stored)}"
-    out.append(NewMessage("assistant" if draw(rare()) else "user", asked))
-    if draw(odd()):
+    out.append(NewMessage("assistant" if draw(RARE) else "user", asked))
+    if draw(ODD):
         out.insert(draw(st.integers(0, len(out))), NewMessage("user", draw(WORDS)))
     return [NewMessage("system", draw(WORDS)) for _ in range(draw(st.integers(0, 2)))] + out
 
