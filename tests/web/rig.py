@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from previously import app
 from previously.llm import Llm
@@ -25,6 +26,13 @@ from tests.sqlite import fresh
 Talk = list[Any]  # messages as a client keeps them
 
 WAIT_S = 10.0
+TRUST = ssl.create_default_context()  # read once: every client would read it anew, and uses none
+
+
+def openai_client(base_url: str, key: str = "client-key") -> AsyncOpenAI:
+    """OpenAI's own client, which tries everything once."""
+    http = DefaultAsyncHttpxClient(verify=TRUST)
+    return AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, http_client=http)
 
 
 @dataclass
@@ -42,7 +50,7 @@ class Door:
         return f"http://127.0.0.1:{self.port}/c/{chat}/v1{rest}"
 
     def client(self, chat: str = "demo") -> AsyncOpenAI:
-        made = AsyncOpenAI(base_url=self.url("", chat), api_key="client-key", max_retries=0)
+        made = openai_client(self.url("", chat))
         self.stack.push_async_callback(made.close)
         return made
 

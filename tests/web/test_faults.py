@@ -11,7 +11,6 @@ import pytest
 from openai import (
     APIError,
     APIStatusError,
-    AsyncOpenAI,
     AuthenticationError,
     InternalServerError,
     RateLimitError,
@@ -21,7 +20,7 @@ from previously.errors import StoreUnavailable
 from previously.testing import Failure
 from previously.web import proxy
 from previously.web.serve import create_app
-from tests.web.rig import Door, Talk, opened, running, say, say_streaming
+from tests.web.rig import Door, Talk, openai_client, opened, running, say, say_streaming
 
 ERROR = b'{ "error" : {"message":"\xe4\xb8\x8d", "type":"t", "code":null} }\n'
 
@@ -225,13 +224,12 @@ async def test_why_there_is_no_contact_is_said_with_what_to_do(
         free = f"127.0.0.1:{gone.getsockname()[1]}"
     plain = door.upstream.url.removeprefix("http://").removesuffix("/v1")
     target = create_app(door.house.service, url.format(free=free, plain=plain))
-    async with running(target) as port:
-        client = AsyncOpenAI(
-            base_url=f"http://127.0.0.1:{port}/c/demo/v1", api_key="x", max_retries=0
-        )
-        async with client:
-            with pytest.raises(APIStatusError) as raised:
-                await say(client, [], "one")
+    async with (
+        running(target) as port,
+        openai_client(f"http://127.0.0.1:{port}/c/demo/v1") as client,
+    ):
+        with pytest.raises(APIStatusError) as raised:
+            await say(client, [], "one")
     error = raised.value
     assert (error.status_code, error.code) == (502, "upstream_unreachable")
     assert says in error.message

@@ -10,13 +10,13 @@ from typing import Any
 
 import openai
 import pytest
-from openai import AsyncOpenAI, OpenAI
+from openai import OpenAI
 from pydantic import BaseModel
 
 from previously.model import RESPONSE, NewMessage, State
 from previously.testing import Failure
 from tests.web import test_turns
-from tests.web.rig import Door, opened, until
+from tests.web.rig import Door, openai_client, opened, until
 from tests.web.test_turns import SMALL, words
 
 CALLS: Any = test_turns.CALLS
@@ -57,9 +57,7 @@ def any_client(door: Door) -> Any:
 
 def anywhere(door: Door) -> Any:
     """A client that names no chat."""
-    made = AsyncOpenAI(
-        base_url=f"http://127.0.0.1:{door.port}/v1", api_key="client-key", max_retries=0
-    )
+    made = openai_client(f"http://127.0.0.1:{door.port}/v1")
     door.stack.push_async_callback(made.close)
     return made
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from openai import AsyncOpenAI
 
 from previously import app
 from previously.testing import FakeUpstream
-from tests.web.rig import Talk, say, say_streaming
+from tests.web.rig import Talk, openai_client, say, say_streaming
 
 PREVIOUSLY = Path(sys.executable).with_name("previously")
 START_TIMEOUT_S = 60.0
@@ -36,19 +35,17 @@ async def server(url: str, upstream: str) -> AsyncGenerator[str]:
         await process.wait()
 
 
+@asynccontextmanager
+async def two_servers(url: str) -> AsyncGenerator[tuple[FakeUpstream, list[str]]]:
+    """Both on one database and one upstream; their addresses."""
+    async with FakeUpstream() as up, server(url, up.url) as one, server(url, up.url) as other:
+        yield up, [one, other]
+
+
 @pytest.mark.slow
 async def test_a_response_of_one_server_is_known_to_the_other(postgres_url: str) -> None:
-    async with AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(FakeUpstream())
-        addresses = [
-            await stack.enter_async_context(server(postgres_url, upstream.url)) for _ in range(2)
-        ]
-        clients = [
-            await stack.enter_async_context(
-                AsyncOpenAI(base_url=f"{address}/v1", api_key="x", max_retries=0)
-            )
-            for address in addresses
-        ]
+    async with two_servers(postgres_url) as (upstream, addresses), AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(openai_client(f"{a}/v1")) for a in addresses]
         ids = [(await clients[0].responses.create(model="m", input="words 0")).id]
         for turn in range(1, 6):
             client, words = clients[turn % 2], f"words {turn}"
@@ -68,17 +65,9 @@ async def test_a_response_of_one_server_is_known_to_the_other(postgres_url: str)
 
 @pytest.mark.slow
 async def test_two_servers_lead_one_conversation(postgres_url: str) -> None:
-    async with AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(FakeUpstream())
-        addresses = [
-            await stack.enter_async_context(server(postgres_url, upstream.url)) for _ in range(2)
-        ]
-        clients = [
-            await stack.enter_async_context(
-                AsyncOpenAI(base_url=f"{address}/c/demo/v1", api_key="x", max_retries=0)
-            )
-            for address in addresses
-        ]
+    async with two_servers(postgres_url) as (_, addresses), AsyncExitStack() as stack:
+        named = [f"{address}/c/demo/v1" for address in addresses]
+        clients = [await stack.enter_async_context(openai_client(url)) for url in named]
         talk = Talk()
         for turn in range(12):
             speak = say if turn % 3 else say_streaming
