@@ -174,7 +174,9 @@ async def test_a_crash_between_arrival_and_commits_costs_no_call(
     kept.close()
 
 
-@pytest.mark.parametrize("per_call", [1, 4, 7, 16])
+@pytest.mark.parametrize(
+    "per_call", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7, 16))]
+)
 async def test_the_estimate_counts_shared_calls(open_memory: Opener, per_call: int):
     llm = ScriptedLlm()
     settings = {"visible_floors": 4, "minis_per_call": per_call}

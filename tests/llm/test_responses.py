@@ -30,6 +30,7 @@ async def talking(folder: Path, llama: LlamaServer) -> AsyncGenerator[tuple[Any,
         await house.close()
 
 
+@pytest.mark.slow
 async def test_a_real_model_goes_on_from_a_response(
     tmp_path: Path, llama_server: LlamaServer
 ) -> None:

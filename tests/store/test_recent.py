@@ -153,7 +153,9 @@ async def compared(stores: list[SqlStore], ref: ChatRef, fresh: SqlStore, limit:
     return all([await store.glance(ref, KEY, limit) == told for store in stores])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))]
+)
 async def test_what_is_held_is_what_a_fresh_look_finds(
     database: Database, clock: Clock, request: pytest.FixtureRequest, seed: int
 ):

@@ -177,7 +177,10 @@ async def compare(client: Tavern) -> None:
     assert len(have) <= len(wanted) + 2
 
 
-@pytest.mark.parametrize("settings", [FAR, NEAR], ids=["far", "near"])
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param(FAR, id="far"), pytest.param(NEAR, id="near", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("story", STORIES)
 async def test_what_is_kept_is_what_the_client_has(
     tmp_path: Path, story: str, settings: dict[str, int]
