@@ -17,10 +17,12 @@ from tests.core.shelf import message
 
 TEXTS = ("rain", "a lantern", "嗯。", "好的", "gulls", "Anna: yes", "[Start a new Chat]")
 # Made here once: a strategy that is built at every draw costs more than what is tried with it.
-WORDS = st.one_of(
-    st.sampled_from([between.join(texts) for texts in product(TEXTS, repeat=count)])
-    for count in (1, 2, 3)
-    for between in (" ", "\n\n")
+WORDS: st.SearchStrategy[str] = st.one_of(
+    [
+        st.sampled_from([between.join(texts) for texts in product(TEXTS, repeat=count)])
+        for count in (1, 2, 3)
+        for between in (" ", "\n\n")
+    ]
 )
 ODD = st.integers(0, 5).map(lambda n: n == 0)
 RARE = st.integers(0, 40).map(lambda n: n == 0)
