@@ -9,14 +9,10 @@ smallest chat is checked against a recomputation from hashes, before and after.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import gc
-import json
 import sqlite3
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 from longchat import LEVELS, fill
-from turn import cpu_ms, exponent
+from turn import cpu_ms, exponent, tell
 
 from previously.app import clock_ms
 from previously.lanes.volumes import NAME as LANE
@@ -167,15 +163,5 @@ async def run(sizes: Sequence[int], probes: int, folder: Path) -> dict[str, Any]
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="1000,10000,100000")
-    parser.add_argument("--probes", type=int, default=30)
-    args = parser.parse_args()
-    sizes = [int(x) for x in args.sizes.split(",")]
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(run(sizes, args.probes, Path(folder))), indent=1))
-
-
 if __name__ == "__main__":
-    main()
+    tell(run, __doc__, "1000,10000,100000", 30)

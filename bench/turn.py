@@ -19,12 +19,16 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from longchat import MESSAGE_CHARS, fill, said
 
 from previously import app
 from previously.model import ChatRef
+
+Run = Callable[[list[int], int, Path], Coroutine[Any, Any, dict[str, Any]]]
 
 
 def settled_bytes(path: Path) -> int:
@@ -137,7 +141,7 @@ def exponent(points: dict[int, float]) -> float:
     return round(up / sum((x - mx) ** 2 for x in xs), 3)
 
 
-async def run(sizes: list[int], probes: int, folder: Path) -> dict[str, object]:
+async def run(sizes: list[int], probes: int, folder: Path) -> dict[str, Any]:
     """Everything, smallest chat first."""
     house = await app.build(folder / "turn.db")
     results: dict[int, dict[str, float]] = {}
@@ -162,15 +166,16 @@ async def run(sizes: list[int], probes: int, folder: Path) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="100,1000,10000,100000")
-    parser.add_argument("--probes", type=int, default=200)
+def tell(run: Run, about: str | None, sizes: str, probes: int) -> None:
+    """Run a benchmark over chats of several sizes, as the command line has it, and print it."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--sizes", default=sizes)
+    parser.add_argument("--probes", type=int, default=probes)
     args = parser.parse_args()
-    sizes = [int(x) for x in args.sizes.split(",")]
+    chosen = [int(x) for x in args.sizes.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(run(sizes, args.probes, Path(folder))), indent=1))
+        print(json.dumps(asyncio.run(run(chosen, args.probes, Path(folder))), indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    tell(run, __doc__, "100,1000,10000,100000", 200)

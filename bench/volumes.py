@@ -10,20 +10,16 @@ request to a summariser can be weighed.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import gc
-import json
 import random
 import statistics
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from longchat import fill, said
-from turn import cpu_ms, exponent
+from turn import cpu_ms, exponent, tell
 
 from previously import app
 from previously.llm.extractive import Extractive
@@ -138,15 +134,5 @@ async def run(sizes: list[int], probes: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="1000,10000,100000")
-    parser.add_argument("--probes", type=int, default=100)
-    args = parser.parse_args()
-    sizes = [int(x) for x in args.sizes.split(",")]
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(run(sizes, args.probes, Path(folder))), indent=1))
-
-
 if __name__ == "__main__":
-    main()
+    tell(run, __doc__, "1000,10000,100000", 100)
