@@ -162,26 +162,38 @@ def test_a_sealed_thought_weighs_something() -> None:
 # Every input
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1)
-ids = st.integers(0, 10**6).map(str)
 
 
-@st.composite
-def contents(draw: st.DrawFn) -> Any:
-    if draw(st.booleans()):
-        return draw(texts)
-    part = st.one_of(
+# Made once, not at every draw: that would cost more than what is tried with them.
+parts = st.lists(
+    st.one_of(
         texts.map(lambda t: {"type": "input_text", "text": t}),
         texts.map(lambda t: {"type": "input_image", "image_url": f"data:{t}", "detail": "auto"}),
         texts.map(lambda t: {"type": "input_file", "file_id": t}),
         texts.map(lambda t: {"type": "something_new", "held": t}),
-    )
-    return draw(st.lists(part, min_size=1, max_size=3))
+    ),
+    min_size=1,
+    max_size=3,
+)
+contents: st.SearchStrategy[Any] = texts | parts
+roles = st.sampled_from(["user", "user", "system", "developer"])
+
+
+RESULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "function_call": ({"name": "f", "arguments": '{"a": 1}'}, {"output": "one"}),
+    "custom_tool_call": ({"name": "g", "input": "x"}, {"output": "two"}),
+    "computer_call": (
+        {"action": {"type": "click", "x": 1, "y": 2}, "pending_safety_checks": []},
+        {"output": {"type": "computer_screenshot", "image_url": "data:z"}},
+    ),
+    "shell_call": ({"action": {"commands": ["ls"]}}, {"output": [{"stdout": "a", "stderr": ""}]}),
+}
+kinds = st.lists(st.sampled_from(list(RESULTS)), max_size=3)
 
 
 @st.composite
 def asked(draw: st.DrawFn) -> Items:
-    role = draw(st.sampled_from(["user", "user", "system", "developer"]))
-    item = {"role": role, "content": draw(contents())}
+    item = {"role": draw(roles), "content": draw(contents)}
     return [{"type": "message", **item} if draw(st.booleans()) else item]
 
 
@@ -196,7 +208,7 @@ def answered(draw: st.DrawFn) -> Items:
         made.append({"type": "reasoning", "id": f"rs_{n}", **sealed})
     if draw(st.booleans()):
         made.append({"type": "web_search_call", "id": f"ws_{n}", "status": "completed"})
-    calls = draw(st.lists(st.sampled_from(list(RESULTS)), max_size=3))
+    calls = draw(kinds)
     if draw(st.booleans()) or not calls:
         part: Any = {"type": "output_text", "text": draw(texts), "annotations": []}
         if draw(st.booleans()):
@@ -211,17 +223,6 @@ def answered(draw: st.DrawFn) -> Items:
     if not draw(st.booleans()):
         results.reverse()
     return [*made, *results]
-
-
-RESULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "function_call": ({"name": "f", "arguments": '{"a": 1}'}, {"output": "one"}),
-    "custom_tool_call": ({"name": "g", "input": "x"}, {"output": "two"}),
-    "computer_call": (
-        {"action": {"type": "click", "x": 1, "y": 2}, "pending_safety_checks": []},
-        {"output": {"type": "computer_screenshot", "image_url": "data:z"}},
-    ),
-    "shell_call": ({"action": {"commands": ["ls"]}}, {"output": [{"stdout": "a", "stderr": ""}]}),
-}
 
 
 def in_order(pieces: list[Items]) -> Items:
@@ -314,7 +315,10 @@ def test_nothing_that_a_client_sends_breaks_the_reading(items: list[Any]) -> Non
         assert sent == items
 
 
-@given(st.lists(st.recursive(st.none() | st.text() | st.integers(), st.lists), max_size=4))
+junks = st.recursive(st.none() | st.text() | st.integers(), st.lists, max_leaves=12)
+
+
+@given(st.lists(junks, max_size=4))
 def test_what_is_no_item_is_left_as_it_is(junk: list[Any]) -> None:
     assert messages_of(junk) == junk
 
