@@ -107,11 +107,22 @@ def is_cut(whole: str, rest: str) -> bool:
     a, b = bare(whole), bare(rest)
     if not b or len(b) >= len(a):
         return False
-    shared = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(b))
-    if a.endswith(b[shared:]):
+    if a.endswith(b[_shared_start(a, b) :]):
         return True
     lines = iter([plain(line) for line in whole.splitlines()])
     return all(line in lines for line in map(plain, rest.splitlines()) if line)
+
+
+def _shared_start(a: str, b: str) -> int:
+    """How many letters are the same from the beginning on, without looking at each."""
+    low, high = 0, len(b)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a.startswith(b[:middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def same_name(ours: Said, theirs: Said) -> bool:
