@@ -153,10 +153,11 @@ class Runner:
         clock = asyncio.get_running_loop().time
         sweep_at = clock()
         while True:
-            if clock() >= sweep_at:  # however much is heard of meanwhile
-                await self._sweep()
-                sweep_at = clock() + SWEEP_EVERY_S
-            await self._resolve_heard()
+            with _survived("a look for work failed; the next sweep tries again"):
+                if clock() >= sweep_at:  # however much is heard of meanwhile
+                    sweep_at = clock() + SWEEP_EVERY_S
+                    await self._sweep()
+                await self._resolve_heard()
             self._start_wanted()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(sweep_at):

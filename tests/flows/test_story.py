@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from previously import Chat, Memory, folding
+from previously import Chat, Memory, app, folding
 from previously.errors import BadInput, ChatNotFound, ModelUnavailable, ReadOnly
-from previously.model import Ask, FoldKey, Prompt, Reply
+from previously.model import Ask, ChatRef, FoldKey, NewMessage, Prompt, Reply
 from previously.testing import ScriptedLlm
 from tests.flows.conftest import Opener
+from tests.sqlite import fresh
 
 
 async def play(chat: Chat, turns: int, first: int = 0) -> None:
@@ -201,6 +203,28 @@ async def test_a_bug_in_a_model_adapter_costs_a_delay_and_nothing_else(
         assert len([s async for s in chat.summaries()]) == 1
     (logged,) = [r for r in caplog.records if r.levelname == "ERROR"]
     assert logged.exc_info  # a bug is shown with its place
+
+
+async def test_a_bug_in_looking_for_work_does_not_end_the_work(tmp_path: Path):
+    house = await app.build(fresh(tmp_path / "bug.db"), llm=ScriptedLlm())
+    try:
+        chat = await house.service.open_chat("demo", settings={"visible_floors": 1})
+        struck = asyncio.Event()
+
+        async def broken(_: object) -> list[ChatRef]:
+            struck.set()
+            raise KeyError("refs")
+
+        house.store.refs = broken  # pyright: ignore[reportAttributeAccessIssue]
+        assert house.runner is not None
+        house.runner.heard(chat.ref.id)
+        await asyncio.wait_for(struck.wait(), 10)
+        for n in range(6):
+            await house.service.append(chat.ref, [NewMessage(("user", "assistant")[n % 2], f"{n}")])
+        await house.service.settle(chat.ref, 30)
+        assert [s async for s in house.service.summaries(chat.ref)]
+    finally:
+        await house.close()
 
 
 async def test_a_model_that_is_away_is_no_bug(
