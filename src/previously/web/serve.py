@@ -207,9 +207,11 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._tell = started
         self._told = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.streams: Streams | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self._tell is not None:
             self._tell()
@@ -226,7 +228,8 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        self._told.set()
+        if self._loop is not None:  # a signal alone does not wake every kind of loop
+            self._loop.call_soon_threadsafe(self._told.set)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Live events never end by themselves: whoever waits for open streams waits for ever.
