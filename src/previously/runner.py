@@ -153,10 +153,11 @@ class Runner:
         clock = asyncio.get_running_loop().time
         sweep_at = clock()
         while True:
-            with _survived("a look for work failed; the next sweep tries again"):
-                if clock() >= sweep_at:  # however much is heard of meanwhile
-                    sweep_at = clock() + SWEEP_EVERY_S
+            if clock() >= sweep_at:  # however much is heard of meanwhile
+                with _survived("a look for work failed; the next sweep tries again"):
                     await self._sweep()
+                sweep_at = clock() + SWEEP_EVERY_S
+            with _survived("what was heard of was not looked at; the next sweep finds it"):
                 await self._resolve_heard()
             self._start_wanted()
             with contextlib.suppress(TimeoutError):

@@ -589,6 +589,14 @@ def test_words_that_stand_further_up_as_well_are_not_decided_either() -> None:
     assert turn_of(align(kept, shown, Hints(type="regenerate"))).drops == (6, 7, 8)
 
 
+def test_a_turn_that_says_what_another_said_may_be_gone_or_not() -> None:
+    kept = stored("u:好", "a:嗯。", "u:好?", "a:嗯。?")
+    shown, habit = history("u:好", "a:嗯。", "u:嗯。"), Habit(last_id=2)
+    assert align(kept, shown).reason == TWO_READINGS
+    assert not turn_of(align(kept, shown, Hints(type="normal", last_id=4), habit)).drops
+    assert turn_of(align(kept, shown, Hints(type="normal", last_id=2), habit)).drops == (3, 4)
+
+
 # A client that keeps its own log, shows a window of it, and cleans what it was told.
 
 WORDS = st.sampled_from(["嗯。", "好", "ok", "", "go on", "go  on", "\u00e9", "e\u0301"])

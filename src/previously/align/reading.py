@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from previously.align import normal, phrases
-from previously.align.certainty import Doubt
+from previously.align.certainty import OVERLAP_MIN, Doubt
 from previously.align.ending import Ending, Kind, ending
 from previously.align.hints import ASIDE, Habit, Hints
 from previously.align.match import Pair
@@ -104,45 +104,50 @@ def _chosen(scene: Scene, hints: Hints) -> Scene:
     again, new = _two_readings(scene)
     if not again:
         return scene
+    floors = hints.last_id, scene.habit.last_id
     if hints.type in ("swipe", "regenerate"):
         same = True
+    elif floors[0] is not None and floors[1] is not None:
+        same = floors[0] <= floors[1]
     elif hints.type == "normal":
         same = False
     elif (hints.swipe or 0) > 1:
         same = True  # of a new turn there is no second reply
-    elif hints.last_id is None or scene.habit.last_id is None:
-        raise Doubt(TWO_READINGS)
     else:
-        same = hints.last_id <= scene.habit.last_id
+        raise Doubt(TWO_READINGS)
     return replace(scene, pairs=tuple(again if same else new))
 
 
 def _two_readings(scene: Scene) -> tuple[list[Pair], list[Pair]]:
     """The pairs of both: the last turn again, and a new one. Empty if only one fits."""
     ours = [j for j, m in enumerate(scene.stored) if m.shown]
-    further_up = _may_be_further_up(scene, ours)
-    if not further_up and not _may_be_again(scene, ours):
-        return [], []
     asked = [i for i in scene.history if i in scene.said or scene.is_unknown(i)]
     while asked and scene.pieces[asked[-1]].role == "assistant" and asked[-1] not in scene.said:
         asked.pop()
-    if len(asked) < (3 if further_up else 2):
+    if len(asked) < 2:
         return [], []
-    again = list(scene.pairs) if further_up else _run(scene, asked, ours[:-1])
-    if not further_up and len(again) < len(asked):
-        return [], []
-    new = _run(scene, asked[:-1], ours)
-    return (again, new) if len(new) == len(asked) - 1 else ([], [])
+    if _may_be_again(scene, ours):
+        again = _run(scene, asked, ours[:-1])
+        new = _run(scene, asked[:-1], ours)
+        if len(again) == len(asked) and len(new) == len(asked) - 1:
+            return again, new
+    new = _at_the_end(scene, asked, ours)
+    return (list(scene.pairs), new) if new else ([], [])
 
 
-def _may_be_further_up(scene: Scene, ours: Sequence[int]) -> bool:
-    """Whether all that is said stands in the midst of what is stored: where words repeat themselves
-    it may as well stand at the end, and the last of it be new."""
-    if len(scene.pairs) < 3:
-        return False
-    last, j = scene.pairs[-1]
-    asks = scene.stored[j].role == "user"
-    return asks and j < ours[-1] and not scene.unknown(last + 1, len(scene.pieces))
+def _at_the_end(scene: Scene, asked: Sequence[int], ours: Sequence[int]) -> list[Pair]:
+    """Where words repeat themselves, what seems to stand further up may as well stand at the end,
+    and its last question be new. Empty if it does not, or is read so."""
+    *before, last = asked[:-1]
+    asks = scene.pieces[asked[-1]].role == "user"
+    if not asks or len(before) + 1 < OVERLAP_MIN or len(before) + 1 > len(ours):
+        return []
+    theirs, mine = scene.pieces[last].said, scene.stored[ours[-1]]
+    if theirs.role != mine.role or scene.said.get(before[-1]) == ours[-2]:
+        return []  # the last reply may stand there in other words
+    same = normal.key(theirs) == normal.key(mine)
+    run = _run(scene, before, ours[:-1])
+    return [*run, *([(last, ours[-1])] if same else [])] if len(run) == len(before) else []
 
 
 def _may_be_again(scene: Scene, ours: Sequence[int]) -> bool:
