@@ -225,3 +225,17 @@ def test_what_the_user_cuts_is_edited_once_the_next_one_stands_there_whole() -> 
     kept = stored(*TALK[:8], f"{TALK[8]}?", f"{TALK[9]}?")
     now = align(kept, history(*talk, *TALK[9:11]), habit=first.habit)
     assert [(m, new.body) for m, new in turn_of(now).edits] == [(kept[3].id, "answer 3")]
+
+
+def test_what_came_and_went_while_nothing_is_stored_has_not_stayed() -> None:
+    """Lore before everything, gone, and back between others: nothing is stored to hold on to."""
+    behind = ["u:<format>", "a:<thinking>"]
+    talk = ["a:hello", "u:one", "a:two", "a:and two", "u:three"]
+    found = read(
+        [],
+        ["u:(lore)", *talk[:2], *behind],
+        [*talk[:3], *behind],
+        [*talk, *behind],
+        [*talk[:4], "u:(lore)", "u:three", "a:four", "u:five", *behind],
+    )
+    assert found.reason == NOT_SETTLED

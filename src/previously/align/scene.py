@@ -241,11 +241,13 @@ class Scene:
         """Whether an earlier request had it at the same place, before the history went on."""
         spot = self.spots[i]
         old = self.before.get(i)
-        return old is not None and spot.later > old.later and self._is_anchored(i, old, spot)
+        if old is None or not self.was_seen(i):
+            return False
+        return spot.later > old.later and self._is_anchored(i, old, spot)
 
     def was_seen(self, i: int) -> bool:
-        """Whether an earlier request had it."""
-        return i in self.before
+        """Whether an earlier request had it, and none since was without it."""
+        return i in self.before and self.before[i].stays != AWAY
 
     def is_doubtful(self, i: int) -> bool:
         """Whether an earlier request had it, and nothing has shown since what it is."""
@@ -284,7 +286,8 @@ class Scene:
         kept_in = {mark for i in stored - self.said.keys() for mark in self._begun_with(i)}
         gone = {one for mark in (*kept, *kept_in, *self._same) for one in _twins(mark)}
         missing = {m: s for m, s in self.habit.spots.items() if m not in gone}
-        away = {m: replace(s, stays=AWAY) for m, s in missing.items() if s.after in self._shown_at}
+        shown = {*self._shown_at, *([] if self.stored else [START])}
+        away = {m: replace(s, stays=AWAY) for m, s in missing.items() if s.after in shown}
         spots = missing | away | self._seen(stored)
         return replace(
             self.habit,
