@@ -227,6 +227,47 @@ def test_what_the_user_cuts_is_edited_once_the_next_one_stands_there_whole() -> 
     assert [(m, new.body) for m, new in turn_of(now).edits] == [(kept[3].id, "answer 3")]
 
 
+def test_a_message_that_has_nothing_to_leave_out_is_no_sign_against_a_rule() -> None:
+    talk = [*TALK[:5], "a:answer 5 is bare", *TALK[6:]]
+    kept = stored(*talk[:8], f"{talk[8]}?", f"{talk[9]}?")
+    habit = Habit(views={kept[3].id: 5})
+    found = align(kept, history(*shown(*talk[:11], rule=5)), habit=habit)
+    assert not turn_of(found).edits
+
+
+def test_two_that_lack_the_same_kind_of_thing_are_under_a_rule() -> None:
+    """Though one that stands where they stood is shown whole: it was not stored for long."""
+    kept = stored(*TALK[:8], f"{TALK[8]}?", f"{TALK[9]}?")
+    talk = [*shown(*TALK[:5], rule=0), *TALK[5:11]]
+    found = align(kept, history(*talk), habit=Habit(views={m.id: 5 for m in kept[1:4:2]}))
+    assert not turn_of(found).edits
+
+
+def test_replies_that_are_shortened_and_joined_are_known_one_by_one() -> None:
+    kept = stored(
+        *("u:one", "a:Ann says two. <mood>", "a:Bob says three. <mood>", "u:four"),
+        *("a:five <mood>", "u:six?", "a:seven?"),
+    )
+    now = ["u:one", "a:Ann says two.\n\nBob says three.", "u:four", "a:five <mood>", "u:six"]
+    found = align(kept, history(*now, "a:seven", "u:eight"))
+    assert found.places[1].ids == (kept[1].id, kept[2].id)
+    assert not turn_of(found).mends
+
+
+def test_whole_paragraphs_that_a_users_words_lack_had_been_joined_to_them() -> None:
+    kept = stored("a:hello", "u:one\n\n[lore]", "a:two", "u:three", "a:four", "u:five?", "a:six?")
+    now = ["a:hello", "u:one", "a:two", "u:three", "a:four", "u:five", "a:six", "u:seven"]
+    assert dict(turn_of(align(kept, history(*now))).edits)[kept[1].id].body == "one"
+
+
+@pytest.mark.parametrize("now", ["one and only", "one and only\n\n[note]"])
+def test_the_very_first_message_may_come_back_as_a_version_of_itself(now: str) -> None:
+    """There is none before it that it could be known by."""
+    kept = stored("u:one and only\n\n[lore]?", "a:two?")
+    found = turn_of(align(kept, history(f"u:{now}", "a:two", "u:three")))
+    assert [new.body for _, new in found.confirms if new] == ["one and only"]
+
+
 def test_what_came_and_went_while_nothing_is_stored_has_not_stayed() -> None:
     """Lore before everything, gone, and back between others: nothing is stored to hold on to."""
     behind = ["u:<format>", "a:<thinking>"]

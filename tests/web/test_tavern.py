@@ -91,9 +91,22 @@ async def with_tools(client: Tavern) -> None:
                 row.extra = []  # switched off
 
 
+def status(n: int) -> str:
+    return f"{line(100 + n)}\n<status>{line(200 + n, 3)}</status>"
+
+
 async def with_status(client: Tavern) -> None:
     for n in range(10):
-        await client.say(line(n), f"{line(100 + n)}\n<status>{line(200 + n, 3)}</status>")
+        await client.say(line(n), *(status(20 * k + n) for k, _ in enumerate(client.members)))
+
+
+async def with_status_in_doubt(client: Tavern) -> None:
+    """A reply that nobody asked for: it takes a few requests until it is believed."""
+    for n in range(4):
+        await client.say(line(n), status(n))
+    await client.reply(status(50))
+    for n in range(4, 10):
+        await client.say(line(n), status(n))
 
 
 def without_status(text: str, depth: int) -> str:
@@ -150,6 +163,19 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
     "the same under a preset, joined": (
         with_status,
         {"shows": without_status, **PRESET, "merges": True},
+    ),
+    "the same in a group, joined": (
+        with_status,
+        {"shows": without_status, **GROUP, "merges": True},
+    ),
+    "the same in doubt": (with_status_in_doubt, {"shows": without_status}),
+    "the same in doubt, with a short window": (
+        with_status_in_doubt,
+        {"shows": without_status, "window": 8},
+    ),
+    "no greeting, joined, instructions as the user": (
+        plain,
+        {"greeting": "", "merges": True, "as_user": True, "note": "[note]", "note_depth": 0},
     ),
     "replies that are cleaned": (uncleaned, {"keeps": cleaned}),
 }
@@ -220,6 +246,48 @@ async def test_chats_without_names_are_told_apart(tmp_path: Path, options: dict[
         assert len(door.rows("select id from chat")) == 2
 
 
+async def asked_otherwise(client: Tavern) -> None:
+    """The user puts his last question in other words and asks again."""
+    del client.rows[-2:]
+    await turns(client, 60, 61)
+
+
+async def unasked(client: Tavern) -> None:
+    """A reply that nobody asked for, which takes a while to be believed."""
+    await client.reply(line(700))
+
+
+async def spoken_twice(client: Tavern) -> None:
+    client.rows.append(Row(client.user, line(701), "user"))
+
+
+@pytest.mark.parametrize("more", [{}, {"merges": True}, {"merges": True, "as_user": True}], ids=str)
+async def test_a_group_that_joins_under_a_preset_and_names_no_chat_is_one_chat(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    async with opened(tmp_path, settings=FAR) as door:
+        client = Tavern(door, chat="", **GROUP, **PRESET, **more)
+        await turns(client, 0, 8)
+        await compare(client)
+        assert len(door.rows("select id from chat")) == 1
+
+
+@pytest.mark.parametrize("window", [None, 8])
+@pytest.mark.parametrize("doubt", [asked_otherwise, unasked, spoken_twice])
+async def test_a_chat_without_a_name_stays_one_chat(
+    tmp_path: Path, doubt: Story, window: int | None
+) -> None:
+    async with opened(tmp_path, settings=FAR) as door:
+        client = Tavern(door, chat="", window=window)
+        await turns(client, 0, 6)
+        found = client.found
+        await doubt(client)
+        await turns(client, 6, 11)
+        assert client.found == found
+        await compare(client)
+        assert len(door.rows("select id from chat")) == 1
+
+
 async def test_a_chat_without_a_name_is_found_while_its_last_turn_is_written_down(
     tmp_path: Path,
 ) -> None:
@@ -242,7 +310,10 @@ async def test_a_chat_without_a_name_is_found_while_its_last_turn_is_written_dow
         assert len(door.rows("select id from chat")) == 1
 
 
-async def test_a_client_whose_window_moves_on_in_doubt_keeps_in_touch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", ["none", "edit", "hide"])
+async def test_a_client_whose_window_moves_on_in_doubt_keeps_in_touch(
+    tmp_path: Path, change: str
+) -> None:
     """It takes several requests until something is certain, and by then the window shows nothing
     that is stored; what they said in between is remembered."""
     async with opened(tmp_path, settings=FAR) as door:
@@ -251,6 +322,10 @@ async def test_a_client_whose_window_moves_on_in_doubt_keeps_in_touch(tmp_path: 
         for n in range(4, 7):  # two in a row, from a user who never did that
             client.rows.append(Row(client.user, line(300 + n), "user"))
             await turns(client, n, n + 1)
+            if n == 5 and change == "edit":
+                client.rows[-4].text = line(555)
+            elif n == 5 and change == "hide":
+                client.rows[-4].hidden = True
         await turns(client, 7, 10)
         await compare(client)
         assert not client.traces[-1].startswith("pass")

@@ -7,6 +7,7 @@ import pytest
 from previously.align import Hints
 from previously.text.wire import parse
 from previously.web.unread import MESSAGES_MAX, Request, Unread
+from tests.core.test_align import stored
 
 ROLES = {"u": "user", "a": "assistant", "s": "system"}
 
@@ -68,13 +69,63 @@ JOINED = ("a:1", "u:[lore]\n\n2", "a:3\n\n4", "u:5", "a:6", "u:<write as Bob>")
             ("u:[lore]\n\n5", "a:6", "u:8"),
             ["1", "[lore]\n\n2", "3\n\n4", "[lore]\n\n5", "6", "8"],
         ),
-        (("a:3\n\n4", "a:6", "u:8"), ["3\n\n4", "6", "8"]),  # something was taken out
+        (  # something was taken out
+            ("a:3\n\n4", "a:6", "u:8"),
+            ["1", "[lore]\n\n2", "3\n\n4", "6", "8"],
+        ),
+        (  # something was edited
+            ("a:3\n\n4", "u:five", "a:6", "u:8"),
+            ["1", "[lore]\n\n2", "3\n\n4", "five", "6", "8"],
+        ),
     ],
 )
 def test_what_is_joined_to_a_message_does_not_hide_it(now: list[str], whole: list[str]) -> None:
     unread = Unread()
     unread.keep(request(*JOINED))
     assert words(unread.widened(request(*now), ())) == whole
+
+
+LONG = ("a:hello", "u:1", "a:two <mood>", "u:3", "a:four\n\n<mood>", "u:5")
+
+
+@pytest.mark.parametrize(
+    ("now", "whole"),
+    [
+        (
+            ("a:hello", "u:1", "a:two", "u:3", "a:four", "u:5", "a:six", "u:7"),
+            ["hello", "1", "two <mood>", "3", "four\n\n<mood>", "5", "six", "7"],
+        ),
+        (  # the window begins with one of them, and something was taken out
+            ("a:two", "u:3", "a:four", "a:six", "u:7", "a:eight"),
+            ["two <mood>", "3", "four\n\n<mood>", "six", "7", "eight"],
+        ),
+        (  # what is missing stands elsewhere now: it had been joined to it
+            ("u:1", "a:two", "u:3", "a:four", "u:5", "a:<mood>", "u:7"),
+            ["1", "two <mood>", "3", "four", "5", "<mood>", "7"],
+        ),
+        (  # the newest may have been cut by the user
+            ("a:hello", "u:1", "a:two <mood>", "u:3", "a:four", "u:5"),
+            ["hello", "1", "two <mood>", "3", "four", "5"],
+        ),
+        (("a:hello", "u:other", "a:wholly"), ["hello", "other", "wholly"]),
+    ],
+)
+def test_replies_in_doubt_that_are_shown_shortened_are_whole_again(
+    now: list[str], whole: list[str]
+) -> None:
+    unread = Unread()
+    unread.keep(request(*LONG))
+    made = unread.restored(request(*now), ())
+    assert [said.body for said in made.said] == whole
+    assert made.raw == request(*now).raw
+
+
+def test_what_is_stored_for_good_is_not_restored() -> None:
+    unread = Unread()
+    unread.keep(request(*LONG))
+    now = request("a:hello", "u:1", "a:two", "u:3", "a:four", "u:5", "a:six", "u:7")
+    kept = stored("a:two <mood>", "a:four\n\n<mood>?")
+    assert [m.body for m in unread.restored(now, kept).said][2::2] == ["two", LONG[4][2:], "six"]
 
 
 def test_what_is_taken_out_of_the_middle_is_not_lent() -> None:
@@ -110,6 +161,8 @@ def test_no_more_is_kept_than_fits() -> None:
         (("a:hi", "u:other", "u:format", "a:<think>"), False),
         (("u:1", "a:2", "u:3"), False),
         (("a:hi", "u:1"), False),  # less than there was
+        (("a:hi", "u:1\n\n<as Bob>", "a:2", "u:3", "u:format", "a:<think>"), True),
+        (("a:hi\n\n2", "u:1", "a:2", "u:format", "a:<think>"), True),
     ],
 )
 def test_a_request_goes_on_from_what_another_has_begun(
@@ -118,3 +171,14 @@ def test_a_request_goes_on_from_what_another_has_begun(
     unread = Unread()
     unread.keep(request("s:card", "a:hi", "u:1", "u:format", "a:<think>"))
     assert unread.begun(request("s:card", *now).said) == (["demo"] if goes_on else [])
+
+
+def test_a_window_in_doubt_is_known_by_what_was_said_since_and_nothing_else() -> None:
+    """Two chats under one preset, of which each request begins and ends alike."""
+    head, tail = ("u:<rules>", "a:yes", "a:hello"), ("u:<format>", "a:<thinking>")
+    unread = Unread()
+    unread.keep(request(*head, "u:1", "a:2", *tail, name="one"))
+    unread.keep(request(*head, "u:1", "a:2", "u:3", "a:4", "u:5", *tail, name="one"))
+    assert unread.begun(request(*head, "u:3", "a:4", "u:else", *tail).said) == ["one"]
+    assert unread.begun(request(*head, "u:other", *tail).said) == []
+    assert unread.begun(request(*head, "u:1", "a:other", "u:3", *tail).said) == []

@@ -32,6 +32,15 @@ def is_solid(scene: Scene) -> bool:
     return is_whole(scene) or _has_run(scene, NEAR_END)
 
 
+def shows_end(scene: Scene) -> bool:
+    """Whether enough is shared, up to the last message that is stored; but for a reply that nobody
+    has kept yet, which may have been asked for again."""
+    last = scene.pairs[-1][1] if scene.pairs else len(scene.stored)
+    left = [m for m in scene.stored[last + 1 :] if m.shown]
+    kept = [m for m in left if m.role != "assistant" or m.state != State.CANDIDATE]
+    return bool(scene.pairs) and not kept and is_solid(scene)
+
+
 def _has_run(scene: Scene, last: int) -> bool:
     """Whether several messages in a row are shared, among so many of the last that are."""
     return any(

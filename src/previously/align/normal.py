@@ -22,6 +22,7 @@ TEXT_CHARS_MAX = 4_096  # …and those that are no longer than this are read onc
 
 _NAME = re.compile(r"[^\s:][^\n:]{0,63}:\s+(?=\S)")
 _THOUGHT = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL)
+_SIGN = re.compile(r"[^\w\s]+\w*")
 _THOUGHT_END = "</think>"  # some servers open the thought themselves
 
 Said = Message | NewMessage
@@ -111,6 +112,14 @@ def is_cut(whole: str, rest: str) -> bool:
         return True
     lines = iter([plain(line) for line in whole.splitlines()])
     return all(line in lines for line in map(plain, rest.splitlines()) if line)
+
+
+def cut_out(whole: str, rest: str) -> str:
+    """The sign with which the part begins that a text lacks: a tag, a bracket, a fence; empty if it
+    begins like speech."""
+    a, b = bare(whole), bare(rest)
+    found = _SIGN.match(a[_shared_start(a, b) :].lstrip())
+    return found.group() if found else ""
 
 
 def _shared_start(a: str, b: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from previously.align import normal, phrases
-from previously.align.certainty import OVERLAP_MIN, Doubt
+from previously.align.certainty import OVERLAP_MIN, Doubt, shows_end
 from previously.align.ending import Ending, Kind, ending
 from previously.align.hints import ASIDE, Habit, Hints
 from previously.align.match import Pair
@@ -44,6 +44,7 @@ class Alignment:
     turn: TurnRecord | None = None  # what to record once the reply is there
     short: bool = False  # older messages than were looked at might make it certain
     guessed: bool = False  # the last reply is taken to stand there in wholly other words
+    goes_on: bool = False  # it shows what is stored up to its end, whatever follows there
 
     @property
     def sure(self) -> bool:
@@ -203,7 +204,8 @@ def _unsure(scene: Scene, kind: Kind, reason: str) -> Alignment:
     habit = scene.habit
     if kind == "unsure":
         habit = replace(scene.remembered(set()), asked=scene.asked())
-    return Alignment(kind, reason, share, places, habit, short=not scene.complete)
+    ends = shows_end(scene)
+    return Alignment(kind, reason, share, places, habit, short=not scene.complete, goes_on=ends)
 
 
 def _confirms(

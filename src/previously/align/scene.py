@@ -17,7 +17,7 @@ from previously.align.joined import PARTS_MAX, learned, unjoined
 from previously.align.match import Pair
 from previously.align.phrases import asks_to_continue, starts_history
 from previously.align.pieces import Laid, Piece, lay
-from previously.align.views import VIEW_FROM, distances, shortened
+from previously.align.views import VIEW_FROM, distances, parted, shortened
 from previously.model import Message, NewMessage, State
 
 SPOTS_MAX = 128  # texts remembered of a chat
@@ -259,18 +259,25 @@ class Scene:
 
     @cached_property
     def _far(self) -> list[int]:
-        return distances(self.pieces, _stands_apart(self.pieces))
+        return distances([p.said for p in self.pieces], _stands_apart(self.pieces))
 
     def is_cut(self, i: int) -> bool:
         """Whether somebody has cut what is shown shortened: others that have come to stand where it
-        stood, when it was first seen so, are shown whole."""
-        first = self.habit.views.get(self.stored[self.said[i]].id)
-        role = self.pieces[i].role
-        if first is None:
+        stood, when it was first seen so, are shown whole, with what it lacks. Where two lack the
+        same kind of thing, it is a rule."""
+        m = self.stored[self.said[i]]
+        first = self.habit.views.get(m.id)
+        sign = self._lacks(i)
+        if first is None or (sign and any(self._lacks(k) == sign for k in self.views - {i})):
             return False
-        later = [k for k in self.said if k > i and self.pieces[k].role == role]
-        there = [k for k in later if self._far[k] >= first]
-        return bool(there) and self.views.isdisjoint(there)
+        later = [k for k in self.said if k > i and self.pieces[k].role == m.role]
+        there = {k: self.stored[self.said[k]] for k in later if self._far[k] >= first}
+        kept = (one.body for one in there.values() if one.state == State.CONFIRMED)
+        return any(sign in body for body in kept) and self.views.isdisjoint(there)
+
+    def _lacks(self, i: int) -> str:
+        """How that begins which is missing in what is shown shortened."""
+        return normal.cut_out(self.stored[self.said[i]].body, self.pieces[i].said.body)
 
     def _seen_short(self) -> dict[int, int]:
         """Which messages are shown shortened, and how much was said after them at first."""
@@ -344,14 +351,16 @@ def look(
     request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit, *, complete: bool
 ) -> Scene:
     """Lay the request over what is stored and find where its history starts."""
-    laid = lay(request, stored)
+    laid = parted(lay(request, stored), stored)
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
     views = _views(laid, stored)
     pairs = tuple(sorted([*laid.pairs, *views])) if views else laid.pairs
+    habit = learned(laid.pieces, dict(pairs), stored, habit)
+    if complete:
+        pairs = (*_first_again(laid, stored, start), *pairs)
     said = dict(pairs)
-    habit = learned(laid.pieces, said, stored, habit)
     pieces = list(laid.pieces)
     later = -_stands_apart(pieces)
     for i in range(len(pieces) - 1, start - 1, -1):
@@ -362,13 +371,34 @@ def look(
     return Scene(stored, complete, len(request), tuple(pieces), pairs, start, habit, shorter)
 
 
+def _first_again(laid: Laid, stored: Sequence[Message], start: int) -> list[Pair]:
+    """The very first message, if nobody has kept it yet and it comes back as a version of itself:
+    it has no other before it to be known by."""
+    if not laid.pairs:
+        return []
+    last, j = laid.pairs[0]
+    theirs = [i for i in range(start, last) if laid.pieces[i].role != "system"]
+    ours = [k for k in range(j) if stored[k].shown and not stored[k].pinned]
+    if len(theirs) != 1 or len(ours) != 1:
+        return []
+    said, m = laid.pieces[theirs[0]].said, stored[ours[0]]
+    if m.state != State.CANDIDATE or m.role != said.role:
+        return []
+    again = normal.reworded(m, said) or normal.marks(m.body)[:1] == normal.marks(said.body)[:1]
+    return [(theirs[0], ours[0])] if again else []
+
+
 def _views(laid: Laid, stored: Sequence[Message]) -> list[Pair]:
     """Old messages of which a part is missing."""
     if len(laid.pairs) == len(laid.pieces):
         return []
-    far = distances(laid.pieces, _stands_apart(laid.pieces))
-    found = shortened(laid.pieces, stored, laid.pairs)
-    return [(i, j) for i, j in found if far[i] >= VIEW_FROM]
+    said = [piece.said for piece in laid.pieces]
+    far = distances(said, _stands_apart(laid.pieces))
+    theirs = [None if one.role == "system" else one for one in said]
+    ours = [m if m.shown else None for m in stored]
+    found = shortened(theirs, ours, laid.pairs)
+    kept = State.CONFIRMED
+    return [(i, j) for i, j in found if far[i] >= VIEW_FROM and stored[j].state == kept]
 
 
 def _stands_apart(pieces: Sequence[Piece]) -> int:

@@ -1,6 +1,7 @@
 """The chat of a request that names none: found by its own words, or made for them.
 
-Sure or not at all: exactly one stored chat must fit. A first message alone starts no chat, since a
+Exactly one stored chat must fit: surely; or by going on from a request of its that was not
+understood; or, in doubt, by showing it up to its end. A first message alone starts no chat, since a
 side question looks the same; once the client shows a reply to it, the whole is recorded.
 """
 
@@ -49,24 +50,29 @@ class Finder:
             history = Conversation.read(list(messages)).history
         except BadInput as error:
             return None, str(error)
-        fitting = [ref.name for ref in await self._candidates(history)]
-        if len(fitting) > 1:
+        sure, likely = await self._candidates(history)
+        if len(sure) > 1:
             return None, SEVERAL
-        # Or it goes on from one that was not understood: what that has shown helps to read it.
-        fitting = fitting or self._turns.unread.begun(history)
-        if len(fitting) == 1:
-            return fitting[0], ""
+        # Or it goes on from a request that was not understood: what that has shown helps to read
+        # it. Or it is in doubt itself, and still nothing else than one chat with more behind it.
+        for fitting in (sure, self._turns.unread.begun(history), likely):
+            if len(fitting) == 1:
+                return fitting[0], ""
         told = _told(history)
         return (_name(told), "") if told else (None, NO_NAME)
 
-    async def _candidates(self, history: Sequence[NewMessage]) -> list[Any]:
-        fitting: list[Any] = []
+    async def _candidates(self, history: Sequence[NewMessage]) -> tuple[list[str], list[str]]:
+        """The names of those to which this certainly belongs, and of those that it goes on from."""
+        sure: list[str] = []
+        likely: list[str] = []
         for ref in await self._sending.chats(keys_of(history)):
             stored = await self._service.store.newest(ref, len(history) + READ_MORE)
-            habit = await self._turns.habit(ref)
-            if stored and align(stored, history, habit=habit).sure:
-                fitting.append(ref)
-        return fitting
+            found = align(stored, history, habit=await self._turns.habit(ref))
+            if stored and found.sure:
+                sure.append(ref.name)
+            elif found.goes_on:
+                likely.append(ref.name)
+        return sure, likely
 
 
 def _told(history: Sequence[NewMessage]) -> Sequence[NewMessage]:

@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from previously.align import Habit
+from previously.align import Habit, normal
 from previously.errors import PreviouslyError
 from previously.model import BIRTH_MASK, ChatRef, NewMessage, Prompt, Sent, Weight, birth
 from previously.service import OWNER, Service
@@ -28,7 +28,7 @@ NOTED_MAX = 4_096  # turns; the oldest of them are forgotten if the database is 
 HEAD = "head"  # among the places of a prompt: the client's own text around it
 OWN = "+"  # before a piece that is the client's own
 UNBORN = BIRTH_MASK - 65_536  # from here on messages had no number of their own yet
-KEYS_LOOKED_AT = 3  # the newest words of the user in a request
+KEYS_LOOKED_AT = 6  # the newest words of the user in a request; some may be in doubt
 
 
 class Note:
@@ -38,7 +38,7 @@ class Note:
         assert outgoing.turn is not None
         self.ref = outgoing.turn.ref
         self.habit = outgoing.turn.habit
-        self.key = next(iter(keys_of(outgoing.turn.history)), "")
+        self.key = _asked(outgoing.turn.history, outgoing.turn.record.appends)
         self.at_ms = 0
         self._model = model
         self._outgoing: Outgoing | None = outgoing
@@ -63,6 +63,17 @@ def keys_of(history: Sequence[NewMessage]) -> list[str]:
     return [m.hash.hex() for m in said]
 
 
+def _asked(history: Sequence[NewMessage], appends: Sequence[NewMessage]) -> str:
+    """The key of the question in a turn: as the client will show it again, not with what it has
+    joined to it or put behind it this time."""
+    question = next((one for one in reversed(appends) if one.role == "user"), None)
+    if question is None:
+        return next(iter(keys_of(history)), "")
+    words = normal.bare(question.body)
+    said = (one for one in reversed(history) if one.role == "user")
+    return next((one for one in said if normal.bare(one.body) == words), question).hash.hex()
+
+
 class Sending:
     """One per application; closed with it."""
 
@@ -70,6 +81,7 @@ class Sending:
         self._service = service
         self._notes: OrderedDict[int, Note] = OrderedDict()  # the newest of each chat
         self._leaving: Mapping[int, Note] = {}  # those that are being written down
+        self._asked: OrderedDict[str, ChatRef] = OrderedDict()  # the last that were asked with each
         self._turns: deque[Note] = deque(maxlen=NOTED_MAX)
         self._doubts: OrderedDict[int, Habit] = OrderedDict()  # the newest of each chat
         self._writing: asyncio.Task[None] | None = None
@@ -80,6 +92,10 @@ class Sending:
             return
         note.at_ms = self._service.now_ms()
         self._turns.append(note)
+        self._asked[note.key] = note.ref
+        self._asked.move_to_end(note.key)
+        if len(self._asked) > NOTED_MAX:
+            self._asked.popitem(last=False)
         self._notes[note.ref.id] = note
         self._notes.move_to_end(note.ref.id)
         if len(self._notes) > NOTED_MAX:
@@ -101,9 +117,11 @@ class Sending:
             self._writing = asyncio.create_task(self._write_soon())
 
     async def chats(self, keys: Sequence[str]) -> list[ChatRef]:
-        """The chats whose newest turn may have been asked with one of these."""
+        """The chats whose newest turn may have been asked with one of these; or an earlier one,
+        if this process remembers it: somebody may have put his last question otherwise."""
         noted = (*self._notes.values(), *self._leaving.values())
         fresh = [note.ref for note in noted if note.key in keys]
+        fresh += [self._asked[key] for key in keys if key in self._asked]
         stored = await self._service.store.chats_by_tail(OWNER, keys) if keys else []
         return list(dict.fromkeys([*fresh, *stored]))
 

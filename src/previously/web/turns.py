@@ -155,6 +155,10 @@ class Turns:
     ) -> tuple[Request, Glance | None, Alignment]:
         """The reading; of what is not sure by itself, together with what was not sure before it."""
         seen, found = await self._read(ref, request, room)
+        whole = self.unread.restored(request, seen.newest if seen is not None else ())
+        if whole is not request:
+            request = whole
+            seen, found = await self._read(ref, request, room)
         if seen is None or found.kind != "unsure":
             return request, seen, found
         wide = self.unread.widened(request, {m.hash for m in seen.newest})

@@ -16,7 +16,9 @@ from itertools import takewhile
 from typing import Any
 
 from previously.align import Hints, normal
-from previously.model import NewMessage
+from previously.align.match import matched
+from previously.align.views import VIEW_FROM, distances, is_shorter, shortened
+from previously.model import Message, NewMessage, State
 
 Raw = dict[str, Any]
 
@@ -48,6 +50,7 @@ class Unread:
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, Request] = OrderedDict()
+        self._own: dict[str, set[bytes]] = {}  # of each, what the first of them did not have yet
 
     def widened(self, request: Request, stored: Collection[bytes]) -> Request:
         """The request with what earlier ones said before it; itself, if nothing is missing.
@@ -65,45 +68,124 @@ class Unread:
         said = (*request.said[:at], *(last.said[i] for i in lent), *request.said[to:])
         return replace(request, raw=raw, said=said, sent=request.own)
 
+    def restored(self, request: Request, stored: Sequence[Message]) -> Request:
+        """The request with the whole of what it shows shortened and is not stored for good. Once
+        that is in no more doubt it should be stored as it was said, not as a client's rule for old
+        messages leaves it."""
+        last = self._last.get(request.name)
+        if last is None:
+            return request
+        kept = {m.hash for m in stored if m.state == State.CONFIRMED}
+        cut = _cut_since(last.said, request.said)
+        whole = {i: one for i, one in cut.items() if one.hash not in kept}
+        said = tuple(whole.get(i, one) for i, one in enumerate(request.said))
+        return replace(request, said=said) if whole else request
+
     def keep(self, request: Request) -> None:
         """It was not understood: the next one may need it."""
+        last, own = self._last.get(request.name), self._own.get(request.name, set[bytes]())
         self.forget(request.name)
         size = sum(len(said.body) for said in request.said)
         if len(request.said) > MESSAGES_MAX or size > CHARS_MAX:
             return
         if len(self._last) >= CHATS_MAX:
-            self._last.popitem(last=False)
+            self.forget(next(iter(self._last)))
         self._last[request.name] = request
+        new = {one.hash for one in request.said} - {one.hash for one in last.said} if last else ()
+        self._own[request.name] = own.union(new)
 
     def begun(self, said: Sequence[NewMessage]) -> list[str]:
         """The chats to which these messages may belong: those of one begin them, but for what a
-        client puts behind each of its requests."""
-        return [name for name, last in self._last.items() if _begins(last.said, said)]
+        client puts behind each of its requests; or they show what was said since the doubt began.
+        Of more than one the chat that shares most, if there is one."""
+        now = _spoken(said)
+        fitting = {
+            name: _common_count(_spoken(last.said), now)
+            for name, last in self._last.items()
+            if _begins(_spoken(last.said), now) or _goes_on(now, self._own[name])
+        }
+        most = max(fitting.values(), default=0)
+        return [name for name, count in fitting.items() if count == most]
 
     def forget(self, name: str) -> None:
         """A turn was recorded: what came before it is in the chat."""
         self._last.pop(name, None)
+        self._own.pop(name, None)
 
 
-Spoken = list[tuple[int, bytes]]  # places and hashes of what is not sent as the system
+def _spoken(said: Sequence[NewMessage]) -> list[NewMessage]:
+    return [one for one in said if one.role != "system"]
 
 
-def _spoken(said: Sequence[NewMessage]) -> Spoken:
-    return [(i, one.hash) for i, one in enumerate(said) if one.role != "system"]
+def _goes_on(now: Sequence[NewMessage], own: Collection[bytes]) -> bool:
+    """Whether a question and its reply are shown that only one chat can have, and more after them:
+    what a client sends with every request it sends for others too, and what is to begin a reply
+    stands last."""
+    mine = [one.hash in own for one in now]
+    roles = [one.role for one in now]
+    return any(
+        mine[i - 1] and mine[i] and roles[i - 1 : i + 1] == ["user", "assistant"]
+        for i in range(1, len(now) - 1)
+    )
 
 
-def _begins(before: Sequence[NewMessage], now: Sequence[NewMessage]) -> bool:
-    told = [known for _, known in _spoken(before)]
-    later = [known for _, known in _spoken(now)]
+def _common_count(told: Sequence[NewMessage], now: Sequence[NewMessage]) -> int:
+    known = {one.hash for one in told}
+    return sum(one.hash in known for one in now)
+
+
+def _begins(told: Sequence[NewMessage], later: Sequence[NewMessage]) -> bool:
     shared, behind = _common(told, later), _common(told[::-1], later[::-1])
-    asked = any(before[i].role == "user" for i, _ in _spoken(before)[:shared])
+    asked = any(one.role == "user" for one in told[:shared])
     return asked and shared + behind >= len(told) and len(later) >= len(told)
 
 
-def _common(some: Sequence[bytes], others: Sequence[bytes]) -> int:
-    """How many are the same from the beginning on."""
+def _common(some: Sequence[NewMessage], others: Sequence[NewMessage]) -> int:
+    """How many are the same from the beginning on, but for what is joined to them or left out."""
     pairs = zip(some, others, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return sum(1 for _ in takewhile(lambda pair: _is_left(*pair), pairs))
+
+
+def _is_left(before: NewMessage, now: NewMessage) -> bool:
+    """Whether it is the same, what a rule has left of it, or the same with more joined to it or
+    less."""
+    if before.hash == now.hash or is_shorter(before, now):
+        return True
+    if before.role != now.role or not now.body.strip():
+        return False
+    ours, theirs = _marks(before), _marks(now)
+    grown = theirs[: len(ours)] == ours
+    return grown or (now.role == "user" and set(theirs) <= set(ours))
+
+
+def _cut_since(before: Sequence[NewMessage], now: Sequence[NewMessage]) -> dict[int, NewMessage]:
+    """Replies that are shown shortened now → what they were before. What is missing from a user's
+    words had rather been joined to them."""
+    places = [i for i, one in enumerate(now) if one.role != "system"]
+    theirs, ours = _spoken(now), _spoken(before)
+    same = matched([normal.raw_key(one) for one in theirs], [normal.raw_key(one) for one in ours])
+    found = shortened(
+        [_reply(one) for one in theirs],
+        [_reply(one) for one in ours],
+        [*same, (len(theirs), len(ours))],
+    )
+    far = distances(theirs)
+    elsewhere = {mark for one in now for mark in normal.marks(one.body)}
+    return {
+        places[i]: ours[j]
+        for i, j in found
+        if far[i] >= VIEW_FROM and not _has_gone(ours[j], theirs[i], elsewhere)
+    }
+
+
+def _reply(said: NewMessage) -> NewMessage | None:
+    return said if said.role == "assistant" else None
+
+
+def _has_gone(before: NewMessage, now: NewMessage, elsewhere: Collection[bytes]) -> bool:
+    """Whether what is missing stands elsewhere: it had been joined to it."""
+    left = normal.marks(now.body)
+    return any(mark in elsewhere and mark not in left for mark in normal.marks(before.body))
 
 
 Line = tuple[int, str, bytes]  # which message, whose, and what a paragraph of it says
@@ -142,17 +224,36 @@ def _gap(
         if len(head) > HEAD_MAX or any(now[i].hash in stored for i in head):
             return None
         start, blocks = blocks[0].size, blocks[1:]
-    while len(blocks) > 1 and _skips(old, *blocks[:2]):
-        blocks = blocks[1:]  # an instruction that stands elsewhere now, or something was taken out
+    while len(blocks) > 1 and _strays(old, new, *blocks[:2]):
+        blocks = blocks[1:]
     shared = sum(block.size for block in blocks)
     if not blocks or shared < min(SHARED_MIN, len(new) - start) or blocks[0].a <= start:
         return None
     at, source = new[blocks[0].b][0], old[blocks[0].a][0]
     if new[start][0] != at:
-        return None  # what came in front of it?
+        return _changed_front(before, now, (new[start][0], at), (old[start][0], source))
     missing = [i for i in dict.fromkeys(line[0] for line in old[start:]) if i < source]
     whole = _ends_with(before[source], now[at])
     return _Gap(at, at + whole, [*missing, *[source] * whole])
+
+
+def _changed_front(
+    before: Sequence[NewMessage],
+    now: Sequence[NewMessage],
+    come: tuple[int, int],
+    known: tuple[int, int],
+) -> _Gap | None:
+    """The same where one message stands in front that the other request did not have: another
+    version of a reply, or an instruction. What else it may be is not decided."""
+    ours = [i for i in range(*known) if before[i].role != "system"]
+    theirs = [i for i in range(*come) if now[i].role != "system"]
+    if len(theirs) != 1 or not ours:
+        return None
+    role, last = now[theirs[0]].role, before[ours[-1]].role
+    if role == last == "user":
+        return None
+    at = theirs[0]
+    return _Gap(at, at, ours[:-1] if role == last else ours)
 
 
 def _blocks(old: Sequence[Line], new: Sequence[Line]) -> list[Match]:
@@ -162,10 +263,22 @@ def _blocks(old: Sequence[Line], new: Sequence[Line]) -> list[Match]:
     return matcher.get_matching_blocks()[:-1]  # the last one is empty
 
 
-def _skips(old: Sequence[Line], first: Match, second: Match) -> bool:
-    """Whether a whole message stands between what both requests have."""
-    last, after = old[first.a + first.size - 1][0], old[second.a][0]
-    return any(last < line[0] < after for line in old[first.a + first.size : second.a])
+def _strays(old: Sequence[Line], new: Sequence[Line], first: Match, second: Match) -> bool:
+    """Whether the first of two things that both requests have may be an instruction that stands
+    elsewhere now: whole messages are missing behind it, with none in their place, and no more is
+    said after it than before. A reply is none; behind it something was taken out."""
+    gone = _between(old, first.a + first.size, second.a)
+    farther = len(new) - first.b > len(old) - first.a
+    if not gone or farther or old[first.a][1] == "assistant":
+        return False
+    come = _between(new, first.b + first.size, second.b)
+    return [role for _, role in gone] != [role for _, role in come]
+
+
+def _between(lines: Sequence[Line], first: int, last: int) -> list[tuple[int, str]]:
+    """The messages, and whose they are, of which all is said from one line to before another."""
+    ends = {lines[n][0] for n in (first - 1, last)}
+    return list(dict.fromkeys(line[:2] for line in lines[first:last] if line[0] not in ends))
 
 
 def _ends_with(before: NewMessage, now: NewMessage) -> bool:
