@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-llm test-ui test-newcomer check page bench eval eval-kit chaos faults status lock clean
+.PHONY: help run test test-fast test-llm test-ui test-newcomer check page bench eval eval-kit chaos lives faults status lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -67,6 +67,9 @@ eval-kit:
 chaos: $(DEV_STAMP) ## kill -9 under random changes for 20 seconds, then check everything; both databases
 	$(BIN)/python tools/chaos.py $(ARGS)
 	$(BIN)/python tools/chaos_shared.py $(ARGS)
+
+lives: $(DEV_STAMP) ## lead random lives of a role-play client and compare what is kept (ARGS="--count 60")
+	PYTHONPATH=. $(BIN)/python tools/lives.py $(ARGS)
 
 faults: $(DEV_STAMP) ## plant known faults and expect the tests to notice each
 	$(BIN)/python tools/faults.py $(ARGS)

@@ -11,9 +11,10 @@ from previously.align import Alignment, Habit, Hints, align, normal
 from previously.align.ending import NOT_SETTLED, VERSION
 from previously.align.reading import UNKNOWN_LAST
 from previously.model import Message
-from tests.core.test_align import history, said, stored, texts, turn_of
+from tests.core.test_align import CONTINUE, history, said, stored, texts, turn_of
 
 QUIET = "s:Describe the weather."
+FORMAT = {normal.mark_of("<format>")}
 
 
 def read(
@@ -280,3 +281,82 @@ def test_what_came_and_went_while_nothing_is_stored_has_not_stayed() -> None:
         [*talk[:4], "u:(lore)", "u:three", "a:four", "u:five", *behind],
     )
     assert found.reason == NOT_SETTLED
+
+
+def test_an_instruction_taken_for_the_first_message_does_not_count_when_it_is_gone() -> None:
+    """The question after it is asked in other words at once: only the greeting is left of all."""
+    kept = stored("u:(lore)", "a:hello", "u:one?", "a:two?")
+    now = align(kept, history("a:hello", "u:another"))
+    assert turn_of(now).drops == (kept[2].id, kept[3].id)
+    kept = stored("u:(lore)", "a:hello", "u:another?", "a:three?")
+    later = ["a:hello", "u:another", "s:[note]", "u:(lore)", "a:three", "u:four"]
+    found = align(kept, history(*later), habit=now.habit)
+    assert turn_of(found).hides == (kept[0].id,)
+
+
+def test_what_was_joined_in_the_midst_of_a_question_is_told_from_what_is_said_after_it() -> None:
+    """A note between two things said at once, and the client's instructions behind them."""
+    kept = stored("a:hello", "u:one\n\n[note]\n\nand two\n\n<format>?", "a:three?")
+    now = ["a:hello", "u:one\n\nand two\n\n[note]", "a:three", "u:<format>", "a:<thinking>"]
+    found = align(kept, history(*now))
+    assert normal.mark_of("<format>") in found.habit.floating
+    known = Habit(floating=frozenset({normal.mark_of("[note]")}))
+    now = ["a:hello", "u:one\n\nand two\n\n[note]", "a:three", "u:four\n\n<format>"]
+    turn = turn_of(align(kept, history(*now), habit=known))
+    assert [new.body for _, new in turn.confirms if new] == ["one\n\nand two"]
+    assert [new.body for new in turn.appends] == ["four"]
+
+
+def test_a_question_that_an_instruction_parts_in_two_has_lost_nothing() -> None:
+    kept = stored("a:hello", "u:one\n\nand two?", "a:three?")
+    talk = ["a:hello", "u:one", "s:(lore)", "u:and two", "a:three", "u:four"]
+    found = align(kept, history(*talk))
+    assert found.turn is None
+    assert normal.mark_of("and two") not in found.habit.floating
+    together = ["a:hello", "u:one\n\nand two", "a:three", "u:four", "a:five", "u:six"]
+    turn = turn_of(align(kept, history(*together), habit=found.habit))
+    assert not turn.mends
+
+
+def test_what_wanders_may_come_to_stand_in_the_midst_of_words_that_are_joined() -> None:
+    known = Habit(floating=frozenset({normal.mark_of("(lore)")}))
+    kept = stored("a:hello", "u:one\n\nand two", "a:three", "u:four?", "a:five?")
+    now = ["a:hello", "u:one\n\n(lore)\n\nand two", "a:three", "u:four", "a:five", "u:six"]
+    found = align(kept, history(*now), habit=known)
+    assert not turn_of(found).mends
+    assert found.places[1].ids == (kept[1].id,)
+
+
+def test_a_message_that_comes_apart_is_not_more_than_it_was() -> None:
+    """Nothing has been said since the note was first seen behind an old question."""
+    kept = stored("u:one", "a:two", "u:three", "a:four", "u:five?", "a:six?")
+    talk = ["u:one\n\n[note]", "a:two", "u:three", "a:four", "u:five\n\n<format>"]
+    first = align(kept[:4], history(*talk), habit=Habit(floating=frozenset(FORMAT)))
+    found = align(kept, history(*talk, "a:six", CONTINUE), habit=first.habit)
+    assert not turn_of(found).inserts
+
+
+def test_two_things_that_were_seen_side_by_side_are_both_kept_when_they_are_joined() -> None:
+    kept = stored("u:one", "a:two", "u:three?", "a:four?")
+    talk = ["u:one", "a:two", "u:three", "a:four"]
+    apart = [*talk, "u:five", "s:[note]", "u:and six"]
+    now = [*talk, "u:five\n\nand six", "a:seven", "u:eight"]
+    turn = turn_of(read(kept, apart, now))
+    assert [new.body for new in turn.appends] == ["five\n\nand six", "seven", "eight"]
+
+
+def test_of_two_that_changed_places_the_one_moved_that_is_as_far_from_the_end() -> None:
+    """Lore at a fixed depth, when the last turn was taken back and nothing is stored yet."""
+    before = ["a:hello", "u:one", "a:two", "a:(lore)", "u:three", "a:four", "a:and four"]
+    after = ["a:hello", "a:(lore)", "u:one", "a:two", "u:three"]
+    known = read([], before, after).habit
+    assert not known.floating
+
+
+def test_a_reply_in_a_group_is_whole_where_another_member_is_to_speak_after_it() -> None:
+    kept = stored("a:Ann: hello", "u:one", "a:Ann: two", "a:Bob: three?")
+    talk = ["a:Ann: hello", "u:one", "a:Ann: two", "a:Bob: three", "u:four", "u:and more"]
+    nudge = "s:[Write the next reply only as Bob.]"
+    found = read(kept, [*talk, nudge], [*talk, "a:Ann: five", nudge])
+    assert [new.body for new in turn_of(found).appends] == ["four", "and more", "Ann: five"]
+    assert read(kept, [*talk, nudge], [*talk, "a:<thinking>", nudge]).turn is None

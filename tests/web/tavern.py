@@ -53,6 +53,9 @@ class Tavern:
     rows: list[Row] = field(default_factory=list[Row])
     traces: list[str] = field(default_factory=list[str])
     last: list[Raw] = field(default_factory=list[Raw])  # messages of its last request
+    shown: set[int] = field(
+        default_factory=set[int]
+    )  # rows that a turn has shown and that are not hidden since
 
     def __post_init__(self) -> None:
         if self.greeting:
@@ -124,9 +127,14 @@ class Tavern:
             self.found = answer.headers.get("x-previously-chat", "")
         return self.traces[-1]
 
+    def _show(self) -> None:
+        hidden = {id(row) for row in self.rows if row.hidden}
+        self.shown = {*self.shown, *map(id, self.visible())} - hidden
+
     async def reply(self, text: str, speaker: str = "") -> str:
         """A request and its reply, which is kept."""
         speaker = speaker or self.members[0]
+        self._show()
         self.door.upstream.says(text)
         trace = await self.post(self.prompt(speaker))
         self.rows.append(Row(speaker, self.keeps(text), "assistant"))
@@ -149,6 +157,14 @@ class Tavern:
         self.door.upstream.says("An answer beside the chat.")
         told = [*self.prompt(self.members[0]), {"role": "system", "content": instruction}]
         return await self.post(told, stream=False)
+
+    async def impersonate(self, text: str) -> str:
+        """The user's next words, written by the model; they are not said yet."""
+        ask = (
+            f"[Write your next reply from the point of view of {self.user}, using the chat so far.]"
+        )
+        self.door.upstream.says(text)
+        return await self.post([*self.prompt(self.members[0]), {"role": "system", "content": ask}])
 
     async def grow(self, more: str) -> str:
         """Continue: the last reply goes to the end, and grows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,29 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.web.life import GROUP, INJECTED, PRESET, begun, line, without_status
 from tests.web.rig import opened
 from tests.web.tavern import Row, Tavern
 
-WORDS = [
-    *("amber", "brook", "candle", "dune", "ember", "fjord", "garnet", "hollow", "iris", "juniper"),
-    *("kettle", "lantern", "marsh", "north", "oak", "pebble", "quarry", "river", "stone", "tide"),
-    *("umber", "vale", "willow", "yarrow"),
-]
 FAR = {"visible_floors": 100}
 NEAR = {"visible_floors": 4, "fold_every": 2}
-PRESET: dict[str, Any] = {
-    "around": ("<chat_history>", "</chat_history>"),
-    "jailbreak": "以上为聊天记录。",
-    "behind": (("user", "<format>先思考。</format>"), ("assistant", "<thinking>\n好的。")),
-}
-GROUP: dict[str, Any] = {"members": ("Alice", "Bob")}
 LORE = {"dune": ("(lore: dunes wander)", "user"), "amber": ("[lore: amber]", "system")}
-INJECTED = ("[", "(lore", "<format>", "<thinking>", "chat_history", "以上为", "Write ", "as cards")
-
-
-def line(n: int, count: int = 12) -> str:
-    rng = random.Random(n)
-    return f"{' '.join(rng.choice(WORDS) for _ in range(count)).capitalize()} {n}."
 
 
 async def turns(client: Tavern, first: int, last: int) -> None:
@@ -107,11 +90,6 @@ async def with_status_in_doubt(client: Tavern) -> None:
     await client.reply(status(50))
     for n in range(4, 10):
         await client.say(line(n), status(n))
-
-
-def without_status(text: str, depth: int) -> str:
-    """A rule for prompts only, from a depth on."""
-    return re.sub(r"\n<status>.*?</status>", "", text) if depth >= 3 else text
 
 
 def cleaned(text: str) -> str:
@@ -333,48 +311,7 @@ async def test_a_client_whose_window_moves_on_in_doubt_keeps_in_touch(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
-async def test_a_random_story_is_kept(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    options: dict[str, Any] = {}
-    for share, more in (
-        (0.4, GROUP),
-        (0.3, PRESET),
-        (0.4, {"note": "[note]"}),
-        (0.3, {"lore": LORE}),
-    ):
-        options |= more if rng.random() < share else {}
-    options["window"] = rng.choice([None, None, 8, 12])
-    async with opened(tmp_path, settings=rng.choice([FAR, NEAR])) as door:
-        client = Tavern(door, **options)
-        await turns(client, 0, 3)
-        for n in range(3, rng.randint(14, 30)):
-            await one_thing(client, rng, n)
-        await turns(client, 40, 44)
-        kept = [(m.role, m.body) for m in await door.messages() if m.shown]
-        assert not [text for _, text in kept if text.startswith(INJECTED)]
-        shown = flat([(row.role, row.text) for row in client.visible()], joined=False)
-        have = flat(kept, joined=False)
-        assert have[-len(shown) :] == shown
-        assert len(have) == len(set(have))
-
-
-async def one_thing(client: Tavern, rng: random.Random, n: int) -> None:
-    """What a user may do next."""
-    shown, last = client.visible(), client.rows[-1]
-    what = rng.choice(["say"] * 5 + ["swipe", "edit", "hide", "take back", "grow", "ask", "note"])
-    if what == "say" or (what in ("swipe", "grow") and last.role != "assistant"):
-        await turns(client, n, n + 1)
-    elif what == "swipe":
-        await client.swipe(line(3_000 + n))
-    elif what == "grow":
-        await client.grow(f" {line(4_000 + n, 4)}")
-    elif what == "edit" and len(shown) > 3:
-        rng.choice(shown[1:]).text = line(5_000 + n)
-    elif what == "hide" and len(shown) > 6:
-        rng.choice(shown[:-3]).hidden = True
-    elif what == "take back" and len(shown) > 6:
-        del client.rows[-rng.choice([1, 2, 3]) :]
-    elif what == "ask":
-        await client.quiet("Describe the weather in one line.")
-    else:
-        client.note = "" if client.note else "[note]"
+async def test_a_random_life_is_kept(tmp_path: Path, seed: int) -> None:
+    async with begun(tmp_path, seed) as life:
+        await life.lived()
+        assert not await life.faults()

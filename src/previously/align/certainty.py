@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 
 from previously.align import normal
 from previously.align.hints import Hints
+from previously.align.mend import FIRST_MAX
 from previously.align.scene import Scene
 from previously.model import POS_GAP, Message, NewMessage, State
 
@@ -23,8 +24,12 @@ def is_whole(scene: Scene) -> bool:
     """Whether the request shows the chat from its first message on."""
     if not scene.complete:
         return False
-    first = next((j for j, m in enumerate(scene.stored) if m.shown and not m.pinned), -1)
-    return first in scene.told
+    shown = (j for j, m in enumerate(scene.stored) if m.shown and not m.pinned)
+    first = list(islice(shown, FIRST_MAX + 1))
+    if 1 < len(first) <= FIRST_MAX and first[1] in scene.told:
+        # What stood before everything may have been an instruction, if it is nowhere now.
+        return first[0] in scene.told or not scene.shows(scene.stored[first[0]])
+    return bool(first) and first[0] in scene.told
 
 
 def is_solid(scene: Scene) -> bool:
@@ -87,13 +92,9 @@ def are_said(scene: Scene, hints: Hints, last: int, news: Sequence[int]) -> bool
 
 def _are_certain(scene: Scene, hints: Hints, run: Sequence[int]) -> bool:
     """Whether several messages in a row are certainly no instructions."""
-    names = _names(scene, hints)
-    for i in run:
-        piece = scene.pieces[i]
-        named = piece.role == "assistant" and _name(piece.said) in names
-        if not named and piece.said.tool_calls is None and not scene.is_settled(i):
-            return False
-    return True
+    known = set(replies_of_known(scene, hints, run))
+    rest = (i for i in run if i not in known and scene.pieces[i].said.tool_calls is None)
+    return all(map(scene.is_settled, rest))
 
 
 def _counts_all(scene: Scene, hints: Hints, news: Sequence[int]) -> bool:
@@ -104,6 +105,13 @@ def _counts_all(scene: Scene, hints: Hints, news: Sequence[int]) -> bool:
         return False  # a client counts what is hidden, not what is deleted
     said = [i for i in scene.history if i in scene.said or scene.is_unknown(i)]
     return hints.last_id == sum(i <= news[-1] for i in said) - 1
+
+
+def replies_of_known(scene: Scene, hints: Hints, some: Sequence[int]) -> list[int]:
+    """Those of the pieces that somebody says who speaks in this chat, by the name on them."""
+    replies = [i for i in some if scene.pieces[i].role == "assistant"]
+    names = _names(scene, hints) if replies else set[str]()
+    return [i for i in replies if _name(scene.pieces[i].said) in names]
 
 
 def _name(said: NewMessage) -> str:

@@ -67,6 +67,7 @@ def _end(scene: Scene, hints: Hints, changes: Mending) -> _End:
     last, j = scene.pairs[-1] if scene.pairs else (scene.start - 1, -1)
     after = scene.unknown(last + 1, len(scene.pieces))
     asked = max((i for i in after if scene.pieces[i].role in ("user", "tool")), default=-1)
+    asked = max([asked, *_spoken_before(scene, hints, after)])
     return _End(
         scene,
         hints,
@@ -75,6 +76,19 @@ def _end(scene: Scene, hints: Hints, changes: Mending) -> _End:
         begun=[i for i in after if i > asked],
         gone=[m for m in scene.stored[j + 1 :] if m.shown],
     )
+
+
+def _spoken_before(scene: Scene, hints: Hints, after: Sequence[int]) -> list[int]:
+    """Replies of members of a group, where another one is asked to speak after them: they are
+    whole, since what is to begin a reply stands behind that sentence."""
+    asks = (i for i in range(scene.start, len(scene.pieces)) if _asks_next_speaker(scene, i))
+    nudge = max(asks, default=-1)
+    return certainty.replies_of_known(scene, hints, [i for i in after if i < nudge])
+
+
+def _asks_next_speaker(scene: Scene, i: int) -> bool:
+    piece = scene.pieces[i]
+    return piece.role == "system" and phrases.asks_next_speaker(piece.said.body)
 
 
 def continued(count: int, *, whole: bool) -> str:

@@ -13,10 +13,23 @@ from previously.align import normal
 from previously.align.hints import AWAY, Habit
 from previously.align.phrases import is_instruction
 from previously.align.pieces import Piece
-from previously.model import Message, State
+from previously.model import Message, NewMessage
 
-LAST_TURN = 4  # messages among which a question stands that was not seen again yet
+LAST_TURN = 4  # messages among which a question stands that was hardly seen again yet
 PARTS_MAX = 12  # paragraphs of a text that is looked through for another
+
+
+def cleared(said: NewMessage, habit: Habit) -> NewMessage:
+    """A message without what is known to wander and stands in the midst of its paragraphs now: it
+    came between several messages that were joined with it."""
+    if said.role == "system" or said.parts is not None or normal.PARAGRAPH not in said.body:
+        return said
+    parts = normal.paragraphs(said.body)
+    inner = [n for n in range(1, len(parts) - 1) if normal.mark_of(parts[n]) in habit.floating]
+    if not inner:
+        return said
+    kept = [part for n, part in enumerate(parts) if n not in inner]
+    return replace(said, body=normal.PARAGRAPH.join(kept))
 
 
 def unjoined(piece: Piece, habit: Habit, later: int) -> Piece:
@@ -32,30 +45,39 @@ def learned(
     pieces: Sequence[Piece], said: dict[int, int], stored: Sequence[Message], habit: Habit
 ) -> Habit:
     """What had been joined to a user's words that now come back without it was injected."""
-    strange = [p for i, p in enumerate(pieces) if i not in said and p.role == "user"]
-    found = _joined_in_doubt(strange, habit.asked) if len(habit.asked) > 1 else set[bytes]()
-    known = set(said.values())
-    doubtful = [
-        m
-        for j, m in enumerate(stored[-LAST_TURN:], max(0, len(stored) - LAST_TURN))
-        if j not in known and m.role == "user" and m.state == State.CANDIDATE
-    ]
-    for m in doubtful:
-        for piece in strange:
-            whole = piece.said.body + normal.PARAGRAPH
-            if m.body.startswith(whole):
-                found |= set(normal.marks(m.body[len(whole) :]))
+    strange = [i for i, p in enumerate(pieces) if i not in said and p.role == "user"]
+    own = {i: normal.marks(pieces[i].said.body) for i in strange}
+    found: set[bytes] = set()
+    for whole in (habit.asked, *map(normal.marks, _doubtful(said, stored))):
+        back = next((i for i in strange if own[i] and set(own[i]) < set(whole)), None)
+        if back is not None and _is_itself(own[back], whole, _after(pieces, said, back)):
+            found |= set(whole) - set(own[back])
     return replace(habit, floating=habit.floating | found) if found else habit
 
 
-def _joined_in_doubt(pieces: Sequence[Piece], asked: tuple[bytes, ...]) -> set[bytes]:
-    """The same for what was asked in a request that was not understood."""
-    found: set[bytes] = set()
-    for piece in pieces:
-        own = normal.marks(piece.said.body)
-        if len(own) < len(asked) and own == asked[: len(own)]:
-            found.update(asked[len(own) :])
-    return found
+def _is_itself(own: tuple[bytes, ...], whole: tuple[bytes, ...], after: Piece | None) -> bool:
+    """Whether this is a question with less joined to it: a reply follows, or something else than
+    the rest of it, which may only have been parted from it."""
+    if after is not None and after.role == "assistant":
+        return True
+    more = whole[len(own) :]
+    rest = normal.marks(after.said.body)[:1] if after is not None else ()
+    return whole[: len(own)] == own and more[:1] != rest
+
+
+def _after(pieces: Sequence[Piece], said: dict[int, int], i: int) -> Piece | None:
+    """What is said next, but for the beginning of a reply that a client puts last."""
+    spoken = [k for k in range(i + 1, len(pieces)) if pieces[k].role != "system"]
+    if not spoken or (len(spoken) == 1 and spoken[0] not in said):
+        return None
+    return pieces[spoken[0]]
+
+
+def _doubtful(said: dict[int, int], stored: Sequence[Message]) -> list[str]:
+    """The last questions that are stored, if they are not shown as they are."""
+    known = set(said.values())
+    last = range(max(0, len(stored) - LAST_TURN), len(stored))
+    return [stored[j].body for j in last if j not in known and stored[j].role == "user"]
 
 
 def _injected(habit: Habit, later: int) -> set[bytes]:
@@ -102,12 +124,28 @@ def _as_seen(piece: Piece, stayed: set[bytes]) -> Piece:
     parts = normal.paragraphs(piece.said.body)
     if not stayed or piece.role != "user" or not 1 < len(parts) <= PARTS_MAX:
         return piece
-    for size in range(len(parts), 0, -1):
-        for at in range(len(parts) - size + 1):
-            body = normal.PARAGRAPH.join(parts[at : at + size])
-            if normal.mark_of(body) in stayed:
-                return replace(piece, said=replace(piece.said, body=body), part=True)
-    return piece
+    seen = _seen_parts(parts, stayed)
+    if not seen:
+        return piece
+    first, last = max(seen, key=lambda span: span[1] - span[0])
+    body = normal.PARAGRAPH.join(parts[first:last])
+    return replace(piece, said=replace(piece.said, body=body), part=True)
+
+
+def _seen_parts(parts: Sequence[str], stayed: set[bytes]) -> list[tuple[int, int]]:
+    """Where paragraphs stand that were seen by themselves; neighbours that were are one."""
+    seen: list[tuple[int, int]] = []
+    at = 0
+    while at < len(parts):
+        sizes = range(len(parts) - at, 0, -1)
+        texts = ((size, normal.PARAGRAPH.join(parts[at : at + size])) for size in sizes)
+        size = next((size for size, text in texts if normal.mark_of(text) in stayed), 0)
+        if size and seen and seen[-1][1] == at:
+            seen[-1] = (seen[-1][0], at + size)
+        elif size:
+            seen.append((at, at + size))
+        at += size or 1
+    return seen
 
 
 def _as_instruction(piece: Piece) -> Piece:

@@ -156,7 +156,7 @@ def worded(scene: Scene, i: int, m: Message) -> NewMessage:
     said = scene.pieces[i].said
     body = without_name(scene, scene.pieces[i])
     if m.role == "user" and m.state == State.CANDIDATE:
-        body = _shared_start(m.body, body)
+        body = _shared_words(m.body, body)
     return NewMessage(
         m.role,
         body,
@@ -168,14 +168,13 @@ def worded(scene: Scene, i: int, m: Message) -> NewMessage:
     )
 
 
-def _shared_start(ours: str, theirs: str) -> str:
-    """Where both end in paragraphs of their own, those were joined to the same words."""
+def _shared_words(ours: str, theirs: str) -> str:
+    """Where both have paragraphs of their own, those were joined to the words that both have."""
     mine, yours = normal.paragraphs(ours), normal.paragraphs(theirs)
-    shared = 0
-    while shared < min(len(mine), len(yours)) and mine[shared] == yours[shared]:
-        shared += 1
-    if 0 < shared < min(len(mine), len(yours)):
-        return normal.PARAGRAPH.join(mine[:shared])
+    shared = [part for part in yours if part in mine]
+    begins = mine[:1] == yours[:1]
+    if begins and len(shared) < min(len(mine), len(yours)):
+        return normal.PARAGRAPH.join(shared)
     return theirs
 
 

@@ -7,13 +7,13 @@ had it at the same place and the history has gone on since.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from previously.align import normal
 from previously.align.hints import AWAY, Habit, Spot
-from previously.align.joined import PARTS_MAX, learned, unjoined
+from previously.align.joined import PARTS_MAX, cleared, learned, unjoined
 from previously.align.match import Pair
 from previously.align.phrases import asks_to_continue, starts_history
 from previously.align.pieces import Laid, Piece, lay
@@ -70,17 +70,27 @@ class Scene:
         spots: dict[int, Spot] = {}
         before = START
         newest = max((m.id for m in self.stored), default=0)
-        later = sum(1 for i in self.history if self.pieces[i].role != "system")
-        later -= _stands_apart(self.pieces)
+        after = self._said_after()
         for i in self.history:
-            spoken = self.pieces[i].role != "system"
-            later -= spoken
+            spoken, later = self.pieces[i].role != "system", after[i]
             if i in self.said:
                 before = self.stored[self.said[i]].id
             else:
                 now = self.habit.requests
                 spots[i] = Spot(before, later, spoken, i, now, newest, first=(now, later))
         return spots
+
+    def _said_after(self) -> dict[int, int]:
+        """How many messages of the request are said after each piece: one that comes apart is not
+        more than it was when nothing in it was known."""
+        after: dict[int, int] = {}
+        apart = _stands_apart(self.pieces)
+        sources: set[int] = set()
+        for i in reversed(self.history):
+            after[i] = len(sources) - apart
+            if self.pieces[i].role != "system":
+                sources.add(self.pieces[i].source)
+        return after
 
     @cached_property
     def before(self) -> dict[int, Spot]:
@@ -98,6 +108,10 @@ class Scene:
         for i in self.spots:
             same.setdefault(self.mark(i), []).append(i)
         return same
+
+    def shows(self, m: Message) -> bool:
+        """Whether something that is not stored says the same as this message."""
+        return normal.mark(m) in self._same
 
     def _paired(self, same: Sequence[int], old: Sequence[Spot]) -> dict[int, Spot]:
         """Which of several that say the same was seen where. As many as there were are the same
@@ -168,15 +182,25 @@ class Scene:
             return False  # of two that say the same nobody knows which one was seen
         if not self._is_anchored(i, old, spot):
             return old.after == START or self._stands_once(old.after)
-        single = (k for k in self.spots if k < i and len(self._same[self.mark(k)]) == 1)
-        passed = map(self.before.get, single)
-        if any(o and o.request == old.request and o.order > old.order for o in passed):
+        if any(self._stays_put(i) or not self._stays_put(k) for k in self._passed_by(i, old)):
             return True
         stood = ((old.request, old.later), old.first)
         return any(
             later == spot.later and (request, old.after) in self._went_on
             for request, later in stood
         )
+
+    def _passed_by(self, i: int, old: Spot) -> Iterator[int]:
+        """What stood behind it in that request, and stands before it now."""
+        for k, spot in self.before.items():
+            single = k < i and len(self._same[self.mark(k)]) == 1
+            if single and spot.request == old.request and spot.order > old.order:
+                yield k
+
+    def _stays_put(self, i: int) -> bool:
+        """Whether as much is said after it as was: of two that have changed places, it is the one
+        that a client keeps at a distance from the end."""
+        return self.spots[i].later == self.before[i].later
 
     def _is_anchored(self, i: int, old: Spot, spot: Spot) -> bool:
         """Whether it stands behind the same stored message; others between may have been hidden
@@ -288,7 +312,8 @@ class Scene:
         """The habit after this request, of whose pieces these are stored now."""
         rested = {self.mark(i) for i, spot in self.spots.items() if self._rests(i, spot)}
         kept = {self.mark(i) for i in (*(stored - self.said.keys()), *self._spoken_again())}
-        wandered = {self.mark(i) for i in self.floating}
+        parts = (normal.marks(self.pieces[i].said.body) for i in self.floating)
+        wandered = {self.mark(i) for i in self.floating}.union(*parts)
         floating = (self.habit.floating - rested | wandered) - kept
         kept_in = {mark for i in stored - self.said.keys() for mark in self._begun_with(i)}
         gone = {one for mark in (*kept, *kept_in, *self._same) for one in _twins(mark)}
@@ -351,6 +376,9 @@ def look(
     request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit, *, complete: bool
 ) -> Scene:
     """Lay the request over what is stored and find where its history starts."""
+    if habit.floating:
+        known = {m.hash for m in stored}
+        request = [one if one.hash in known else cleared(one, habit) for one in request]
     laid = parted(lay(request, stored), stored)
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
