@@ -189,6 +189,13 @@ def test_an_instruction_that_was_taken_for_the_first_message_is_known_when_it_co
     assert turn_of(align(kept, history(*now))).hides == (kept[0].id,)
 
 
+def test_the_same_where_it_always_stands_before_the_last_question() -> None:
+    kept = stored("a:(lore)", "u:one?", "a:two?")
+    first = ["u:one", "a:two", "a:(lore)", "u:three"]
+    later = ["u:one", "a:two", "u:three", "a:four", "a:(lore)", "u:five"]
+    assert turn_of(read(kept, first, later)).hides == (kept[0].id,)
+
+
 def shown(*lines: str, rule: int = 99) -> list[str]:
     """As a client sends them whose rule leaves out what is in brackets from a depth on."""
     depths = range(len(lines) - 1, -1, -1)

@@ -232,11 +232,11 @@ async def asked_otherwise(client: Tavern) -> None:
 
 async def unasked(client: Tavern) -> None:
     """A reply that nobody asked for, which takes a while to be believed."""
-    await client.reply(line(700))
+    await client.reply(line(7_000 + len(client.rows)))
 
 
 async def spoken_twice(client: Tavern) -> None:
-    client.rows.append(Row(client.user, line(701), "user"))
+    client.rows.append(Row(client.user, line(701 + len(client.rows)), "user"))
 
 
 @pytest.mark.parametrize("more", [{}, {"merges": True}, {"merges": True, "as_user": True}], ids=str)
@@ -307,6 +307,20 @@ async def test_a_client_whose_window_moves_on_in_doubt_keeps_in_touch(
         await turns(client, 7, 10)
         await compare(client)
         assert not client.traces[-1].startswith("pass")
+
+
+async def test_a_chat_that_begins_in_doubt_is_kept_from_its_first_message_on(
+    tmp_path: Path,
+) -> None:
+    """By the time that anything is certain, the window has moved on."""
+    async with opened(tmp_path, settings=FAR) as door:
+        client = Tavern(door, window=6, **PRESET)
+        for n in range(3):
+            await spoken_twice(client)
+            await turns(client, n, n + 1)
+            await unasked(client)
+        await turns(client, 3, 8)
+        await compare(client)
 
 
 @pytest.mark.slow

@@ -128,11 +128,12 @@ def _front(scene: Scene, out: Mending) -> None:
 
 def _strayed(scene: Scene, out: Mending) -> None:
     """What stood before the first messages ever shown, and now stands between others that were
-    there then: an instruction, as nobody could tell at first sight."""
+    there then, or has wandered since: an instruction, as nobody could tell at first sight."""
     if not scene.pairs or not scene.complete:
         return
     (first, j), last = scene.pairs[0], scene.pairs[-1][0]
-    strange = (scene.pieces[i].said.body for i in scene.spots if first < i < last)
+    behind = (i for i in scene.spots if first < i)
+    strange = (scene.pieces[i].said.body for i in behind if i < last or i in scene.floating)
     between = {normal.bare(part) for text in strange for part in normal.paragraphs(text)}
     ahead = (m for m in scene.stored[: min(j, FIRST_MAX)] if m.shown and not m.pinned)
     out.hides += [m.id for m in ahead if between and _is_made_of(m.body, between)]

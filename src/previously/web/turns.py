@@ -153,18 +153,22 @@ class Turns:
     async def _read_whole(
         self, ref: ChatRef | None, request: Request, room: Room
     ) -> tuple[Request, Glance | None, Alignment]:
-        """The reading; of what is not sure by itself, together with what was not sure before it."""
+        """The reading; of what is not sure by itself, together with what was not sure before it. So
+        with what begins a chat: a short window may have moved on since the first request."""
         seen, found = await self._read(ref, request, room)
         whole = self.unread.restored(request, seen.newest if seen is not None else ())
         if whole is not request:
             request = whole
             seen, found = await self._read(ref, request, room)
-        if seen is None or found.kind != "unsure":
+        if found.kind not in ("first", "unsure"):
             return request, seen, found
-        wide = self.unread.widened(request, {m.hash for m in seen.newest})
+        known = seen.newest if seen is not None else ()
+        wide = self.unread.widened(request, {m.hash for m in known})
         if wide is request:
             return request, seen, found
-        return wide, *await self._read(ref, wide, room)
+        also, read = await self._read(ref, wide, room)
+        better = read.sure or not found.sure
+        return (wide, also, read) if better else (request, seen, found)
 
     async def _read(
         self, ref: ChatRef | None, request: Request, room: Room
