@@ -262,6 +262,13 @@ def test_replies_that_are_shortened_and_joined_are_known_one_by_one() -> None:
     assert not turn_of(found).mends
 
 
+def test_the_same_where_what_stood_between_them_is_hidden() -> None:
+    kept = stored("u:one", "a:two <mood>", "u:three", "a:four <mood>", "u:five", "a:six", "u:7?")
+    now = ["u:one", "a:two\n\nfour", "u:five", "a:six", "u:7", "a:8", "u:9"]
+    turn = turn_of(align(kept, history(*now)))
+    assert (turn.hides, turn.edits, turn.inserts) == ((kept[2].id,), (), ())
+
+
 def test_whole_paragraphs_that_a_users_words_lack_had_been_joined_to_them() -> None:
     kept = stored("a:hello", "u:one\n\n[lore]", "a:two", "u:three", "a:four", "u:five?", "a:six?")
     now = ["a:hello", "u:one", "a:two", "u:three", "a:four", "u:five", "a:six", "u:seven"]

@@ -235,6 +235,11 @@ async def unasked(client: Tavern) -> None:
     await client.reply(line(7_000 + len(client.rows)))
 
 
+async def taken_back_in_part(client: Tavern) -> None:
+    """What is asked next stands behind a question that has no reply any more."""
+    del client.rows[-3:]
+
+
 async def spoken_twice(client: Tavern) -> None:
     client.rows.append(Row(client.user, line(701 + len(client.rows)), "user"))
 
@@ -251,7 +256,7 @@ async def test_a_group_that_joins_under_a_preset_and_names_no_chat_is_one_chat(
 
 
 @pytest.mark.parametrize("window", [None, 8])
-@pytest.mark.parametrize("doubt", [asked_otherwise, unasked, spoken_twice])
+@pytest.mark.parametrize("doubt", [asked_otherwise, unasked, spoken_twice, taken_back_in_part])
 async def test_a_chat_without_a_name_stays_one_chat(
     tmp_path: Path, doubt: Story, window: int | None
 ) -> None:
@@ -264,6 +269,30 @@ async def test_a_chat_without_a_name_stays_one_chat(
         assert client.found == found
         await compare(client)
         assert len(door.rows("select id from chat")) == 1
+
+
+async def test_of_several_chats_that_fit_the_one_that_shares_most_is_meant(tmp_path: Path) -> None:
+    async with opened(tmp_path, settings=FAR) as door:
+        shorter, longer = Tavern(door, chat=""), Tavern(door, chat="longer")
+        await turns(shorter, 0, 3)
+        longer.rows = list(shorter.rows)
+        await turns(longer, 3, 6)
+        unnamed = Tavern(door, chat="", rows=list(longer.rows), greeting="")
+        await turns(unnamed, 6, 7)
+        assert unnamed.found == "longer"
+
+
+async def test_a_chat_without_a_name_is_known_by_each_question_of_a_turn(tmp_path: Path) -> None:
+    """Its last one may be edited before it is seen again, and those before are out of sight."""
+    async with opened(tmp_path, settings=FAR) as door:
+        client = Tavern(door, chat="", window=7)
+        await turns(client, 0, 5)
+        found = client.found
+        await spoken_twice(client)
+        await turns(client, 5, 7)
+        client.rows[-2].text = line(777)
+        await turns(client, 7, 10)
+        assert client.found == found
 
 
 async def test_a_chat_without_a_name_is_found_while_its_last_turn_is_written_down(

@@ -173,6 +173,23 @@ def test_a_request_goes_on_from_what_another_has_begun(
     assert unread.begun(request("s:card", *now).said) == (["demo"] if goes_on else [])
 
 
+@pytest.mark.parametrize(
+    ("now", "goes_on"),
+    [
+        (("u:1", "a:2", "u:3", "a:4", "u:5", "u:format"), True),
+        (("u:3", "a:4", "u:5", "u:format"), False),  # one may be a chance
+        (("u:1", "a:2", "u:other", "a:4", "u:5", "u:format"), False),
+        (("u:1", "a:2", "u:3", "u:format"), False),  # nothing is said since
+    ],
+)
+def test_a_window_that_moves_on_goes_on_from_the_request_before(
+    now: tuple[str, ...], *, goes_on: bool
+) -> None:
+    unread = Unread()
+    unread.keep(request("a:hi", "u:1", "a:2", "u:3", "u:format"))
+    assert unread.begun(request(*now).said) == (["demo"] if goes_on else [])
+
+
 def test_a_window_in_doubt_is_known_by_what_was_said_since_and_nothing_else() -> None:
     """Two chats under one preset, of which each request begins and ends alike."""
     head, tail = ("u:<rules>", "a:yes", "a:hello"), ("u:<format>", "a:<thinking>")

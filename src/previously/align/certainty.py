@@ -38,12 +38,14 @@ def is_solid(scene: Scene) -> bool:
 
 
 def shows_end(scene: Scene) -> bool:
-    """Whether enough is shared, up to the last message that is stored; but for a reply that nobody
-    has kept yet, which may have been asked for again."""
-    last = scene.pairs[-1][1] if scene.pairs else len(scene.stored)
-    left = [m for m in scene.stored[last + 1 :] if m.shown]
+    """Whether enough is shared, up to the last message that is stored, but for a reply that nobody
+    has kept yet and that may have been asked for again; or several messages in a row, whatever
+    has been taken back or changed behind them."""
+    if not scene.pairs or not is_solid(scene):
+        return False
+    left = [m for m in scene.stored[scene.pairs[-1][1] + 1 :] if m.shown]
     kept = [m for m in left if m.role != "assistant" or m.state != State.CANDIDATE]
-    return bool(scene.pairs) and not kept and is_solid(scene)
+    return not kept or _has_run(scene, NEAR_END)
 
 
 def _has_run(scene: Scene, last: int) -> bool:

@@ -69,9 +69,10 @@ def _parts(laid: Laid, stored: Sequence[Message]) -> Iterator[tuple[int, list[st
     """Pieces that several of the messages between their neighbours are found in, and the parts."""
     for (a, c), (b, d) in pairwise([(-1, -1), *laid.pairs]):
         theirs = [i for i in range(a + 1, b) if _may_be_several(laid.pieces[i].said)]
-        ours = [m for m in stored[c + 1 : d] if m.shown][-STRETCH_MAX:] if theirs else []
+        between = [m for m in stored[c + 1 : d] if m.shown][-STRETCH_MAX:] if theirs else []
         for i in theirs:
             said = laid.pieces[i].said
+            ours = [m for m in between if m.role == said.role]  # others may be hidden now
             begins = normal.paragraphs(said.body)[0]
             first = [n for n, m in enumerate(ours) if _begins_like(m, said.role, begins)]
             found = (_found_in(said, ours[n:]) for n in first)

@@ -1,8 +1,9 @@
 """The chat of a request that names none: found by its own words, or made for them.
 
-Exactly one stored chat must fit: surely; or by going on from a request of its that was not
-understood; or, in doubt, by showing it up to its end. A first message alone starts no chat, since a
-side question looks the same; once the client shows a reply to it, the whole is recorded.
+One stored chat must fit, and share more than any other that does: surely; or by going on from a
+request of its that was not understood; or, in doubt, by showing it up to its end. A first message
+alone starts no chat, since a side question looks the same; once the client shows a reply to it,
+the whole is recorded.
 """
 
 from __future__ import annotations
@@ -63,16 +64,17 @@ class Finder:
 
     async def _candidates(self, history: Sequence[NewMessage]) -> tuple[list[str], list[str]]:
         """The names of those to which this certainly belongs, and of those that it goes on from."""
-        sure: list[str] = []
+        sure: dict[str, int] = {}
         likely: list[str] = []
         for ref in await self._sending.chats(keys_of(history)):
             stored = await self._service.store.newest(ref, len(history) + READ_MORE)
             found = align(stored, history, habit=await self._turns.habit(ref))
             if stored and found.sure:
-                sure.append(ref.name)
+                sure[ref.name] = sum(one is not None for one in found.matched)
             elif found.goes_on:
                 likely.append(ref.name)
-        return sure, likely
+        most = max(sure.values(), default=0)
+        return [name for name, shared in sure.items() if shared == most], likely
 
 
 def _told(history: Sequence[NewMessage]) -> Sequence[NewMessage]:

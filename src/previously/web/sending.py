@@ -38,7 +38,8 @@ class Note:
         assert outgoing.turn is not None
         self.ref = outgoing.turn.ref
         self.habit = outgoing.turn.habit
-        self.key = _asked(outgoing.turn.history, outgoing.turn.record.appends)
+        self.keys = _asked(outgoing.turn.history, outgoing.turn.record.appends)
+        self.key = next(iter(self.keys), "")
         self.at_ms = 0
         self._model = model
         self._outgoing: Outgoing | None = outgoing
@@ -63,15 +64,19 @@ def keys_of(history: Sequence[NewMessage]) -> list[str]:
     return [m.hash.hex() for m in said]
 
 
-def _asked(history: Sequence[NewMessage], appends: Sequence[NewMessage]) -> str:
-    """The key of the question in a turn: as the client will show it again, not with what it has
-    joined to it or put behind it this time."""
-    question = next((one for one in reversed(appends) if one.role == "user"), None)
-    if question is None:
-        return next(iter(keys_of(history)), "")
+def _asked(history: Sequence[NewMessage], appends: Sequence[NewMessage]) -> list[str]:
+    """The keys of the questions in a turn, the last one first: as the client will show them again,
+    not with what it has joined to them or put behind them this time."""
+    questions = [one for one in reversed(appends) if one.role == "user"][:KEYS_LOOKED_AT]
+    if not questions:
+        return keys_of(history)[:1]
+    said = [one for one in reversed(history) if one.role == "user"]
+    return [_as_shown(said, one).hash.hex() for one in questions]
+
+
+def _as_shown(said: Sequence[NewMessage], question: NewMessage) -> NewMessage:
     words = normal.bare(question.body)
-    said = (one for one in reversed(history) if one.role == "user")
-    return next((one for one in said if normal.bare(one.body) == words), question).hash.hex()
+    return next((one for one in said if normal.bare(one.body) == words), question)
 
 
 class Sending:
@@ -92,9 +97,10 @@ class Sending:
             return
         note.at_ms = self._service.now_ms()
         self._turns.append(note)
-        self._asked[note.key] = note.ref
-        self._asked.move_to_end(note.key)
-        if len(self._asked) > NOTED_MAX:
+        for key in note.keys:
+            self._asked[key] = note.ref
+            self._asked.move_to_end(key)
+        while len(self._asked) > NOTED_MAX:
             self._asked.popitem(last=False)
         self._notes[note.ref.id] = note
         self._notes.move_to_end(note.ref.id)

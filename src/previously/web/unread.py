@@ -26,6 +26,7 @@ CHATS_MAX = 64
 MESSAGES_MAX = 512
 CHARS_MAX = 1_000_000
 SHARED_MIN = 2  # paragraphs that tell where one request goes on from another
+WINDOW_MIN = 3  # messages from which a window is known that has moved on
 HEAD_MAX = 4  # instructions before the history that are not sent as the system
 
 
@@ -135,9 +136,14 @@ def _common_count(told: Sequence[NewMessage], now: Sequence[NewMessage]) -> int:
 
 
 def _begins(told: Sequence[NewMessage], later: Sequence[NewMessage]) -> bool:
+    """Whether all that was told begins what is told now, or what is left of it in a window that has
+    moved on."""
+    moved = next((k for k in range(len(told)) if later and _is_left(told[k], later[0])), 0)
+    told = told[moved:]
     shared, behind = _common(told, later), _common(told[::-1], later[::-1])
     asked = any(one.role == "user" for one in told[:shared])
-    return asked and shared + behind >= len(told) and len(later) >= len(told)
+    enough = not moved or (shared >= WINDOW_MIN and len(later) > shared + behind)
+    return asked and enough and shared + behind >= len(told) and len(later) >= len(told)
 
 
 def _common(some: Sequence[NewMessage], others: Sequence[NewMessage]) -> int:
