@@ -374,3 +374,20 @@ def test_a_reply_in_a_group_is_whole_where_another_member_is_to_speak_after_it()
     found = read(kept, [*talk, nudge], [*talk, "a:Ann: five", nudge])
     assert [new.body for new in turn_of(found).appends] == ["four", "and more", "Ann: five"]
     assert read(kept, [*talk, nudge], [*talk, "a:<thinking>", nudge]).turn is None
+
+
+def test_a_question_in_doubt_that_an_instruction_parts_in_two_has_lost_nothing() -> None:
+    kept = stored("u:one", "a:two")
+    talk = ["u:one", "a:two", "a:more"]
+    together = [*talk, "u:three\n\nand four"]
+    apart = [*talk, "u:three", "s:[note]", "u:and four\n\nand five"]
+    assert normal.mark_of("and four") not in read(kept, together, apart).habit.floating
+
+
+def test_what_has_instructions_put_before_it_has_not_wandered() -> None:
+    """As much is said after it as before, and more after what stands before it; but no reply."""
+    kept = stored("u:one", "a:two", "u:three")
+    talk = ["u:one", "a:two", "u:three", "u:four"]
+    before = [*talk, "u:and five", "a:six", "u:seven"]
+    after = [*talk, "u:(lore)", "u:(more lore)", "u:and five", "a:six", "u:else"]
+    assert not read(kept, before, after).habit.floating

@@ -53,9 +53,8 @@ class Tavern:
     rows: list[Row] = field(default_factory=list[Row])
     traces: list[str] = field(default_factory=list[str])
     last: list[Raw] = field(default_factory=list[Raw])  # messages of its last request
-    shown: set[int] = field(
-        default_factory=set[int]
-    )  # rows that a turn has shown and that are not hidden since
+    shown: set[int] = field(default_factory=set[int])  # rows that turns have shown
+    hid: set[int] = field(default_factory=set[int])  # those that were hidden since
 
     def __post_init__(self) -> None:
         if self.greeting:
@@ -128,15 +127,19 @@ class Tavern:
         return self.traces[-1]
 
     def _show(self) -> None:
-        hidden = {id(row) for row in self.rows if row.hidden}
-        self.shown = {*self.shown, *map(id, self.visible())} - hidden
+        """What a turn has shown; what was hidden, only if that turn was understood."""
+        seen = set(map(id, self.visible()))
+        if not self.traces[-1].startswith("pass"):
+            self.hid -= seen
+        self.hid |= {id(row) for row in self.rows if row.hidden}
+        self.shown = (self.shown | seen) - self.hid
 
     async def reply(self, text: str, speaker: str = "") -> str:
         """A request and its reply, which is kept."""
         speaker = speaker or self.members[0]
-        self._show()
         self.door.upstream.says(text)
         trace = await self.post(self.prompt(speaker))
+        self._show()
         self.rows.append(Row(speaker, self.keeps(text), "assistant"))
         return trace
 

@@ -68,7 +68,8 @@ def _is_itself(own: tuple[bytes, ...], whole: tuple[bytes, ...], after: Piece | 
 def _after(pieces: Sequence[Piece], said: dict[int, int], i: int) -> Piece | None:
     """What is said next, but for the beginning of a reply that a client puts last."""
     spoken = [k for k in range(i + 1, len(pieces)) if pieces[k].role != "system"]
-    if not spoken or (len(spoken) == 1 and spoken[0] not in said):
+    begins = len(spoken) == 1 and spoken[0] not in said
+    if not spoken or (begins and pieces[spoken[0]].role == "assistant"):
         return None
     return pieces[spoken[0]]
 

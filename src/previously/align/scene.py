@@ -138,13 +138,28 @@ class Scene:
     def _went_on(self) -> set[tuple[int, int]]:
         """The requests since which a turn more is said after something that was in doubt then, and
         the message behind which it was: what is shown again before it is nothing new."""
-        was = ((self.before[i], spot) for i, spot in self.spots.items() if i in self.before)
+        was = ((i, self.before[i], spot) for i, spot in self.spots.items() if i in self.before)
         return {
             (request, old.after)
-            for old, spot in was
+            for i, old, spot in was
             for request, later in ((old.request, old.later), old.first)
-            if spot.later >= later + TURN
+            if spot.later >= later + TURN and self._was_answered(i, old)
         }
+
+    def _was_answered(self, i: int, old: Spot) -> bool:
+        """Whether a reply has come behind it since: what else does may be nothing but more
+        instructions."""
+        last = len(self.pieces) - 1 - 2 * _stands_apart(self.pieces)
+        for k in range(last, i, -1):
+            if self.pieces[k].role != "assistant":
+                continue
+            known = k in self.before or (k in self.said and not self._is_newer(k, old))
+            if not known:
+                return True
+        return False
+
+    def _is_newer(self, k: int, old: Spot) -> bool:
+        return self.stored[self.said[k]].id > old.newest
 
     def _wanders(self, i: int, spot: Spot) -> bool:
         """Whether it is known to be injected, or was seen elsewhere before."""
