@@ -391,3 +391,16 @@ def test_what_has_instructions_put_before_it_has_not_wandered() -> None:
     before = [*talk, "u:and five", "a:six", "u:seven"]
     after = [*talk, "u:(lore)", "u:(more lore)", "u:and five", "a:six", "u:else"]
     assert not read(kept, before, after).habit.floating
+
+
+def test_what_is_as_far_from_the_end_only_because_of_instructions_has_not_wandered() -> None:
+    """Lore goes and a turn comes: the greeting is as far away as it was, and was never moved."""
+    tail = ["u:<format>", "a:<thinking>"]
+    found = read(
+        [],
+        ["a:hello", "u:one", *tail],
+        ["u:(vales)", "u:(dunes)", "a:hello", "u:one", "a:two", *tail],
+        ["a:hello", "u:(dunes)", "u:(vales)", "u:one", "a:two", "a:three", "u:four", *tail],
+        ["a:hello", "u:one", "u:(dunes)", "a:two", "a:three", "u:four", "a:five", *tail],
+    )
+    assert normal.mark_of("hello") not in found.habit.floating

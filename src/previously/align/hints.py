@@ -59,6 +59,7 @@ class Spot:
     newest: int  # message that was stored then
     stays: int = 0  # for how many turns it has been there; less: it was gone since
     first: tuple[int, int] = (0, 0)  # request that had it first behind `after`, and `later` then
+    plain: int | None = None  # `later` without what was known to wander; None: nobody counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Habit:
         """What is worth to outlive a process: texts that are injected, or may be, and how turns are
         told from side requests."""
         spots = {
-            mark.hex(): [s.after, s.later, s.order, s.request, s.newest, s.stays, *s.first]
+            mark.hex(): [s.after, s.later, s.order, s.request, s.newest, s.stays, *s.first, s.plain]
             for mark, s in self.spots.items()
             if s.spoken
         }
@@ -109,6 +110,7 @@ class Habit:
                 newest=newest,
                 stays=more[0] if more else 0,
                 first=(-1 - more[1], more[2]) if len(more) > 1 else (-1 - n, later),
+                plain=more[3] if len(more) > 3 else None,
             )
             for mark, (after, later, order, n, newest, *more) in written["spots"].items()
             if isinstance(after, int)  # as it is written since

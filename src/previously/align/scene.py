@@ -7,7 +7,7 @@ had it at the same place and the history has gone on since.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -80,15 +80,15 @@ class Scene:
                 spots[i] = Spot(before, later, spoken, i, now, newest, first=(now, later))
         return spots
 
-    def _said_after(self) -> dict[int, int]:
-        """How many messages of the request are said after each piece: one that comes apart is not
-        more than it was when nothing in it was known."""
+    def _said_after(self, loose: Collection[bytes] = ()) -> dict[int, int]:
+        """How many messages of the request are said after each piece, but for these: one that comes
+        apart is not more than it was when nothing in it was known."""
         after: dict[int, int] = {}
         apart = _stands_apart(self.pieces)
         sources: set[int] = set()
         for i in reversed(self.history):
             after[i] = len(sources) - apart
-            if self.pieces[i].role != "system":
+            if self.pieces[i].role != "system" and not (loose and self.mark(i) in loose):
                 sources.add(self.pieces[i].source)
         return after
 
@@ -199,11 +199,17 @@ class Scene:
             return old.after == START or self._stands_once(old.after)
         if any(self._stays_put(i) or not self._stays_put(k) for k in self._passed_by(i, old)):
             return True
-        stood = ((old.request, old.later), old.first)
+        as_far = old.plain in (None, self._plainly_after[i])
+        stood = [(old.request, old.later)] if as_far else []
         return any(
             later == spot.later and (request, old.after) in self._went_on
-            for request, later in stood
+            for request, later in (*stood, old.first)
         )
+
+    @cached_property
+    def _plainly_after(self) -> dict[int, int]:
+        """The same without what was known to wander before."""
+        return self._said_after(self.habit.floating)
 
     def _passed_by(self, i: int, old: Spot) -> Iterator[int]:
         """What stood behind it in that request, and stands before it now."""
@@ -335,7 +341,7 @@ class Scene:
         missing = {m: s for m, s in self.habit.spots.items() if m not in gone}
         shown = {*self._shown_at, *([] if self.stored else [START])}
         away = {m: replace(s, stays=AWAY) for m, s in missing.items() if s.after in shown}
-        spots = missing | away | self._seen(stored)
+        spots = missing | away | self._seen(stored, floating)
         return replace(
             self.habit,
             requests=self.habit.requests + 1,
@@ -356,9 +362,10 @@ class Scene:
         own = normal.marks(self.pieces[last].said.body) if last in self.spots else ()
         return own if len(own) > 1 else self.habit.asked
 
-    def _seen(self, stored: set[int]) -> dict[bytes, Spot]:
+    def _seen(self, stored: set[int], floating: Collection[bytes]) -> dict[bytes, Spot]:
         """Where everything stands that is in doubt still."""
         seen: dict[bytes, Spot] = {}
+        plain = self._said_after(floating)
         for mark, same in self._same.items():
             left = (i for i in same if i not in stored)
             for i, one in zip(left, _twins(mark), strict=False):
@@ -366,6 +373,7 @@ class Scene:
                     self.spots[i],
                     stays=self._stayed(i, self.spots[i]),
                     first=self._first(i, self.spots[i]),
+                    plain=plain[i],
                 )
         return dict(sorted(seen.items(), key=lambda item: item[1].order))
 
