@@ -58,7 +58,7 @@ def test_chats_are_made_found_renamed_branched_put_away(server: Server, open_pag
     expect(page.get_by_text("Nothing was said yet")).to_be_visible()
 
     page.get_by_role("link", name="Chats").click()
-    page.get_by_role("searchbox").fill("candles")
+    page.get_by_role("searchbox", name="Search in all chats").fill("candles")
     page.locator(".hit", has_text="harbour").first.click()
     expect(page.locator(".floor.here")).to_be_visible()
 

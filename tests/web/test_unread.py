@@ -35,6 +35,13 @@ BEFORE = ("s:card", "a:1", "u:2", "a:3", "u:4")
         (BEFORE, ("s:card", "u:4", "a:5", "u:6"), "card 4 5 6"),  # one may be a chance
         (BEFORE, ("s:card", "u:else", "a:wholly"), "card else wholly"),
         (BEFORE, ("s:card", "u:new", "a:3", "u:4"), "card new 3 4"),  # what came in front of it?
+        # An instruction has moved; the same words may be said again.
+        (
+            (*BEFORE, "a:5", "u:6"),
+            ("s:card", "a:3", "u:4", "a:1", "a:5", "u:6", "a:7", "u:8"),
+            "card 2 3 4 1 5 6 7 8",
+        ),
+        (BEFORE, ("s:card", "a:3", "u:4", "a:1", "u:6"), "card 1 2 3 4 1 6"),
     ],
 )
 def test_what_the_window_no_longer_shows_is_lent(

@@ -64,7 +64,9 @@ class Unread:
         gap = _gap(last.said, request.said, stored)
         if gap is None or not gap.missing:
             return request
-        at, to, lent = gap.at, gap.to, gap.missing
+        at, to = gap.at, gap.to
+        come = _come_between(last.said, request.said, gap.missing)
+        lent = [i for i in gap.missing if last.said[i].hash not in come]
         raw = [*request.raw[:at], *(last.raw[i] for i in lent), *request.raw[to:]]
         said = (*request.said[:at], *(last.said[i] for i in lent), *request.said[to:])
         return replace(request, raw=raw, said=said, sent=request.own)
@@ -241,6 +243,18 @@ def _gap(
     missing = [i for i in dict.fromkeys(line[0] for line in old[start:]) if i < source]
     whole = _ends_with(before[source], now[at])
     return _Gap(at, at + whole, [*missing, *[source] * whole])
+
+
+def _come_between(
+    before: Sequence[NewMessage], now: Sequence[NewMessage], missing: Collection[int]
+) -> set[bytes]:
+    """What stands among messages that both requests have, and not with them before: if it is
+    missing in front, it is an instruction that has moved."""
+    known = {one.hash for i, one in enumerate(before) if i not in missing}
+    behind = _common(before[::-1], now[::-1])
+    inside = now[: len(now) - behind]
+    ends = max((k for k, one in enumerate(inside) if one.hash in known), default=0)
+    return {one.hash for one in inside[:ends]} - known
 
 
 def _changed_front(
