@@ -280,6 +280,7 @@ async def test_deleted_floors_are_gone_from_the_prompt_and_shift_no_other_summar
     async with stage(tmp_path, visible_floors=10, max_unarchived_minis=100) as here:
         said = await thirty_in_a_volume(here)
         before = {s.id: s.covers for s in await here.summaries("mini")}
+        here.llm.hang()
         await here.house.service.delete(here.ref, [said[11].id, said[34].id])
         prompt = await here.prompt()
         assert shown(prompt) == (ints(51, 60), ints(1, 50, 12, 35), [])
@@ -292,6 +293,7 @@ async def test_deleted_floors_are_gone_from_the_prompt_and_shift_no_other_summar
         places = [p async for p in here.house.service.places(here.ref, prompt)]
         assert [p.floor for p in places] == list(range(58))
         assert marks(places[11].message.body) == [13]
+        here.llm.release()
         await here.settle()
         await here.check()
 
@@ -302,8 +304,10 @@ async def test_a_volume_that_lost_a_floor_is_written_anew_over_the_others(tmp_pa
         said = await thirty_in_a_volume(here)
         await here.archive()
         assert shown(await here.prompt(WIDE + 1)) == (ints(51, 60), [], ints(1, 50))
+        here.llm.hang()  # what is looked at next is what stands until it has answered
         await here.house.service.delete(here.ref, [said[11].id])
         assert shown(await here.prompt()) == (ints(51, 60), ints(1, 30, 12), ints(31, 50))
+        here.llm.release()
         await here.settle()
         first, second = sorted(await here.summaries("volume"), key=lambda v: v.first_pos)
         assert (first.ordinal, first.message_count, marks(first.text)) == (1, 29, ints(1, 30, 12))
@@ -326,12 +330,14 @@ async def test_an_edit_inside_a_volume_that_the_user_wrote(tmp_path: Path):
         edited = await service.edit_summary(here.ref, volume.id, mine)
         assert mine in str((await here.prompt()).messages)
         changed = "Floor ⟦7⟧: the lamp of room 7 was never lit at all. " * 4
+        here.llm.hang()
         await service.edit(here.ref, said[6].id, changed)
         prompt = await here.prompt()
         raw, minis, volumes = shown(prompt)
         assert (sorted(set(raw)), minis) == ([7, *ints(51, 60)], ints(1, 30, 7))
         assert volumes == ints(31, 50)
         assert prompt.trace.dropped == ()
+        here.llm.release()
         await here.settle()
         await here.check()
         revisions = await here.house.store.revisions(here.ref, edited.id)
