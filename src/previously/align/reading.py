@@ -44,7 +44,7 @@ class Alignment:
     turn: TurnRecord | None = None  # what to record once the reply is there
     short: bool = False  # older messages than were looked at might make it certain
     guessed: bool = False  # the last reply is taken to stand there in wholly other words
-    goes_on: bool = False  # it shows what is stored up to its end, whatever follows there
+    goes_on: bool = False  # in doubt, and still no other chat than this one with more behind it
 
     @property
     def sure(self) -> bool:

@@ -1,9 +1,9 @@
 """The chat of a request that names none: found by its own words, or made for them.
 
 One stored chat must fit, and share more than any other that does: surely; or by going on from a
-request of its that was not understood; or, in doubt, by showing it up to its end. A first message
-alone starts no chat, since a side question looks the same; once the client shows a reply to it,
-the whole is recorded.
+request of its that was not understood; or, in doubt, by showing it up to its end or several of
+its messages in a row. A first message alone starts no chat, since a side question looks the same;
+once the client shows a reply to it, the whole is recorded.
 """
 
 from __future__ import annotations
