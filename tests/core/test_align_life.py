@@ -15,10 +15,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from previously.align import READ_MORE, Alignment, Habit, Hints, align
-from previously.align.normal import bare
-from previously.model import NewMessage
-from previously.web.turns import MENDINGS_MAX
+from previously.align import MENDINGS_MAX, READ_MORE, Alignment, Habit, Hints, align, lasting
+from previously.align.normal import bare, marks
+from previously.align.trial import mended
+from previously.model import NewMessage, TurnRecord
 from tests.core.shelf import Shelf
 
 HEAD = (NewMessage("system", "Write the next reply."), NewMessage("system", "[Start a new Chat]"))
@@ -160,9 +160,12 @@ class Life(RuleBasedStateMachine):
         floors = self.client.sent
         found = self._read(self.client.request(floors), type_)
         text = self._reply(f" about {self.client.spoken[-1].text}")
+        said = {"": text, "prefix": f"Keeper: {text}\nAlice: I", "cut": f"{text} and so"}[clean]
         if found.turn is not None:
-            said = {"": text, "prefix": f"Keeper: {text}\nAlice: I", "cut": f"{text} and so"}
-            self.shelf.record(found.turn, NewMessage("assistant", said[clean]))
+            self.shelf.record(found.turn, NewMessage("assistant", said))
+        elif found.kind == "unsure":
+            self.habit = self.habit.hearing(marks(said))
+            self.written = self.habit.written()
         self.client.floors.append(Floor("assistant", text))
         self._check(found, plain=plain and not self.changed)
         self.changed = False
@@ -177,6 +180,7 @@ class Life(RuleBasedStateMachine):
         hints = replace(self.client.hints, type=type_)
         found = self._aligned(request, hints)
         assert found == self._aligned(request, hints)
+        tried = False
         for _ in range(MENDINGS_MAX + 1):
             if found.turn is None or not found.needs_all:
                 break
@@ -185,15 +189,26 @@ class Life(RuleBasedStateMachine):
                 continue
             if not found.turn.mends:
                 break
-            before = list(self.shelf.messages)
-            self.shelf.record(found.turn.mending(), None)
-            assert self.shelf.undone()[: len(before)] == before
-            found = self._aligned(request, hints)
+            if not tried:
+                tried, stored = True, self.shelf.messages[-len(request) - READ_MORE :]
+                found = lasting(found, stored, request, hints, self.habit)
+            if found.turn is not None:
+                self._mend(found.turn)
+                found = self._aligned(request, hints)
+                assert found.turn is not None, found.reason
         assert found.turn is None or not found.turn.mends
         self.habit = found.habit
         if found.kind != "side":
             self.written = found.habit.written()
         return found
+
+    def _mend(self, turn: TurnRecord) -> None:
+        """What it changes is what was tried, and can be taken back."""
+        before = list(self.shelf.messages)
+        self.shelf.record(turn.mending(), None)
+        assert self.shelf.undone()[: len(before)] == before
+        tried = [(m.role, m.body, m.hash, m.shown) for m in mended(before, turn)]
+        assert tried == [(m.role, m.body, m.hash, m.shown) for m in self.shelf.messages]
 
     def _recall(self) -> bool:
         """What every server can read: it is written down with each turn."""

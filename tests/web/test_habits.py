@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.web.rig import Door, Talk, ask, opened, say
+from tests.web.tavern import Row, Tavern
 
 NOTE = {"role": "assistant", "content": "[The lantern burns low.]"}
 
@@ -68,3 +69,51 @@ async def _go_on_without_the_last_reply(door: Door, talk: Talk) -> None:
     await turn(door, talk, "and more")
     shown = [(m.role, m.body) for m in await door.messages() if m.shown]
     assert shown == said(talk)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_reply_to_what_was_not_understood_is_known_when_it_comes_back(
+    tmp_path: Path, stream: bool, restarted: bool
+) -> None:
+    """A user says two things in a row for the first time, and then sends without saying anything:
+    what stands last may begin a reply, but for having been passed on as a whole one."""
+    async with opened(tmp_path) as door:
+        client = Tavern(door, stream=stream)
+        for number in range(4):
+            await client.say(f"question {number}", f"answer {number}")
+        client.rows.append(Row(client.user, "two things", "user"))
+        await client.say("in a row", "one answer\n\nto both")
+        assert client.traces[-1].startswith("pass-through: a new message may be an instruction")
+        if not restarted:
+            await _go_on_unasked(client)
+    if restarted:
+        async with opened(tmp_path) as door:
+            client.door = door
+            await _go_on_unasked(client)
+
+
+async def _go_on_unasked(client: Tavern) -> None:
+    client.door.upstream.says("and one more")
+    await client.post(client.prompt("Alice"), previously={"type": "normal"})
+    assert client.traces[-1].startswith("append")
+    kept = [(m.role, m.body) for m in await client.door.messages() if m.shown]
+    assert kept == [*client.holds(), ("assistant", "and one more")]
+
+
+async def test_a_reply_that_grew_while_nothing_was_understood_is_known_as_it_is(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as door:
+        client = Tavern(door, window=6)
+        for number in range(4):
+            await client.say(f"question {number}", f"answer {number}")
+        client.rows.append(Row(client.user, "two things", "user"))
+        await client.say("in a row", "one answer")
+        await client.grow(", and more of it")
+        client.rows.append(Row(client.user, "two more", "user"))
+        await client.say("things in a row", "another answer")
+        assert [trace[:4] for trace in client.traces[-3:]] == ["pass"] * 3
+        await client.say("the end", "done")
+        kept = [(m.role, m.body) for m in await door.messages() if m.shown]
+        assert kept == client.holds()

@@ -15,11 +15,13 @@ from previously.align.hints import Hints as Hints
 from previously.align.plain import plainly
 from previously.align.reading import Alignment as Alignment
 from previously.align.reading import Place as Place
-from previously.align.reading import read
+from previously.align.reading import doubtful, read
 from previously.align.scene import look
+from previously.align.trial import mended
 from previously.model import Message, NewMessage
 
 READ_MORE = 16  # stored messages beyond a request's length: hidden ones, several in one
+MENDINGS_MAX = 3  # what was mended may bring to light what else has changed
 NOTHING_KNOWN = Habit()
 NOTHING_TOLD = Hints()
 
@@ -43,3 +45,22 @@ def align(
     if plain is not None:
         return plain
     return read(look(request, stored, habit, complete=complete), hints)
+
+
+def lasting(
+    found: Alignment,
+    stored: Sequence[Message],
+    request: Sequence[NewMessage],
+    hints: Hints = NOTHING_TOLD,
+    habit: Habit = NOTHING_KNOWN,
+) -> Alignment:
+    """A reading, if what it would change leads to a turn that is certain; else none is."""
+    turn, now = found.turn, stored
+    for _ in range(MENDINGS_MAX):
+        if turn is None or not turn.mends:
+            break
+        now = mended(now, turn)
+        turn = align(now, request, hints, habit, complete=found.complete).turn
+    if turn is not None and not turn.mends:
+        return found
+    return doubtful(look(request, stored, habit, complete=found.complete))

@@ -79,17 +79,40 @@ def are_said(scene: Scene, hints: Hints, last: int, news: Sequence[int]) -> bool
     """Whether what is new after a piece was said by somebody: it takes turns, or stays put."""
     if _counts_all(scene, hints, news):
         return True
-    seen = [scene.was_seen(i) for i in news]
-    if seen != sorted(seen, reverse=True) or any(map(scene.is_doubtful, news)):
-        return False  # something came in front of what was there, or is where it need not be
+    if _came_before(scene, news) or any(map(scene.is_doubtful, news)):
+        return False  # or something is where it need not be
+    if _is_strange(scene, hints, news):
+        return False
     before = scene.pieces[last].role if last >= 0 else ""
     for role, found in groupby(news, lambda i: scene.pieces[i].role):
         run = list(found)
         alone = len(run) == 1 and role != before
         before = role
-        if not alone and role != "tool" and not _are_certain(scene, hints, run):
-            return _says_twice(scene)
+        certain = alone or role == "tool" or _are_certain(scene, hints, run)
+        if not certain and not (role == "user" and _says_twice(scene)):
+            return False
     return True
+
+
+def _came_before(scene: Scene, news: Sequence[int]) -> bool:
+    """Whether something has come in front of what was there: what earlier requests had, and replies
+    to them. Where they had nothing of it, they may have shown it in another form."""
+    known = [scene.was_seen(i) or scene.is_heard(i) or scene.was_asked(i) for i in news]
+    return known != sorted(known, reverse=True) and any(map(scene.was_seen, news))
+
+
+def _is_strange(scene: Scene, hints: Hints, news: Sequence[int]) -> bool:
+    """Whether somebody has replied since our last reply: it may be an instruction, which together
+    with another one takes turns like a question and its answer."""
+    ours = [i for i in scene.history if scene.is_heard(i)]
+    last = next((j for j in range(len(scene.stored) - 1, -1, -1) if scene.stored[j].shown), -1)
+    if last >= 0 and scene.stored[last].role == "assistant" and not scene.habit.doubts:
+        ours += [i for i, j in scene.pairs[-1:] if j == last]
+    if not ours:
+        return False
+    since = [i for i in news if i > max(ours) and scene.pieces[i].role == "assistant"]
+    known = {*replies_of_known(scene, hints, since), *filter(scene.is_settled, since)}
+    return any(i not in known and scene.pieces[i].said.tool_calls is None for i in since)
 
 
 def _are_certain(scene: Scene, hints: Hints, run: Sequence[int]) -> bool:

@@ -67,7 +67,7 @@ def _end(scene: Scene, hints: Hints, changes: Mending) -> _End:
     last, j = scene.pairs[-1] if scene.pairs else (scene.start - 1, -1)
     after = scene.unknown(last + 1, len(scene.pieces))
     asked = max((i for i in after if scene.pieces[i].role in ("user", "tool")), default=-1)
-    asked = max([asked, *_spoken_before(scene, hints, after)])
+    asked = max([asked, *_spoken_before(scene, hints, after), *filter(scene.is_heard, after)])
     return _End(
         scene,
         hints,
@@ -128,6 +128,8 @@ def _shows(scene: Scene, i: int, m: Message) -> bool:
 def _new_turn(end: _End) -> Ending:
     """Something new is asked. What it replaces at the stored end is a version of it, or gone."""
     scene = end.scene
+    if scene.is_heard(end.news[-1]) and not _asks_another(end):
+        raise Doubt(ASKS_NOTHING)
     seen_before = scene.was_seen(end.news[-1])
     if not scene.stored or seen_before:
         _check_begun(end)
@@ -139,6 +141,16 @@ def _new_turn(end: _End) -> Ending:
     if not scene.stored:
         return Ending("first", "nothing is stored yet", end.news)
     return _appended(end)
+
+
+def _asks_another(end: _End) -> bool:
+    """Whether somebody is to speak after the last reply: it is not to grow."""
+    scene = end.scene
+    told = [scene.pieces[i] for i in range(end.news[-1], len(scene.pieces))]
+    said = [piece.said.body for piece in told if piece.role == "system"]
+    grows = end.hints.type == "continue" or any(map(phrases.asks_to_continue, said))
+    speaker = any(map(phrases.asks_next_speaker, said))
+    return not grows and (speaker or end.hints.type == "normal")
 
 
 def _appended(end: _End) -> Ending:

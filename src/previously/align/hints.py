@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 TYPES = frozenset({"normal", "swipe", "regenerate", "continue", "impersonate", "quiet"})
+HEARD_MAX = 64  # paragraphs of replies that are remembered
 AWAY = -1  # in the place of turns: a later request did not have it
 ASIDE = frozenset({"impersonate", "quiet"})  # their answers never join the history
 
@@ -74,6 +75,19 @@ class Habit:
     last_id: int | None = None  # of its last turn
     views: Mapping[int, int] = field(default_factory=dict[int, int])  # shown shortened, from where
     asked: tuple[bytes, ...] = ()  # the paragraphs of what was asked last and is not understood
+    doubts: int = 0  # requests since its last turn that were not understood
+    heard: tuple[bytes, ...] = ()  # those of the replies to what was not understood, newest last
+
+    def understood(self, hints: Hints) -> Habit:
+        """After a turn of the client, with which every doubt has ended."""
+        return replace(
+            self, streams=hints.stream, last_id=hints.last_id, asked=(), doubts=0, heard=()
+        )
+
+    def hearing(self, marks: Sequence[bytes]) -> Habit:
+        """With the paragraphs of a reply that was passed on: whoever shows it again has kept it."""
+        heard = dict.fromkeys((*self.heard, *marks))
+        return replace(self, heard=tuple(heard)[-HEARD_MAX:])
 
     def written(self) -> dict[str, Any]:
         """What is worth to outlive a process: texts that are injected, or may be, and how turns are
@@ -92,6 +106,8 @@ class Habit:
             "streams": self.streams,
             "views": sorted(self.views.items()),
             "asked": [mark.hex() for mark in self.asked],
+            "doubts": self.doubts,
+            "heard": [mark.hex() for mark in self.heard],
         }
 
     def recalling(self, written: Mapping[str, Any]) -> Habit:
@@ -123,4 +139,6 @@ class Habit:
             streams=written.get("streams") if self.streams is None else self.streams,
             views={**dict(written.get("views", ())), **self.views},
             asked=self.asked or tuple(map(bytes.fromhex, written.get("asked", ()))),
+            doubts=self.doubts or written.get("doubts", 0),
+            heard=self.heard or tuple(map(bytes.fromhex, written.get("heard", ()))),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from previously.align import normal
 from previously.align.hints import AWAY, Habit
@@ -52,13 +53,29 @@ def learned(
         back = next((i for i in strange if own[i] and set(own[i]) < set(whole)), None)
         if back is not None and _is_itself(own[back], whole, _after(pieces, said, back)):
             found |= set(whole) - set(own[back])
+        ends = _same_end(whole, own[strange[-1]]) if strange else ()
+        asked = (i for i in strange[:-1] if own[i][:1] == whole[:1])
+        replied = (i for i in asked if _is_answered(_after(pieces, said, i)))
+        if any(set(ends).isdisjoint(own[i]) for i in replied):
+            found |= set(ends)  # each request ends with it, and the question came back without
     return replace(habit, floating=habit.floating | found) if found else habit
+
+
+def _same_end(before: Sequence[bytes], now: Sequence[bytes]) -> Sequence[bytes]:
+    """The paragraphs with which two questions end that begin otherwise."""
+    pairs = zip(reversed(before[1:]), reversed(now[1:]), strict=False)
+    count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return now[len(now) - count :]
+
+
+def _is_answered(after: Piece | None) -> bool:
+    return after is not None and after.role == "assistant"
 
 
 def _is_itself(own: tuple[bytes, ...], whole: tuple[bytes, ...], after: Piece | None) -> bool:
     """Whether this is a question with less joined to it: a reply follows, or something else than
     the rest of it, which may only have been parted from it."""
-    if after is not None and after.role == "assistant":
+    if _is_answered(after):
         return True
     more = whole[len(own) :]
     rest = normal.marks(after.said.body)[:1] if after is not None else ()

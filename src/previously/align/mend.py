@@ -90,10 +90,42 @@ def _gap(scene: Scene, out: Mending, theirs: list[int], span: tuple[int, int]) -
         for i, m in zip(theirs, ours, strict=True):
             out.take(scene, i, m)
     elif all(map(scene.is_settled, theirs)):
-        out.hides += [m.id for m in ours]
-        out.inserts.append((scene.stored[span[1]].id, theirs))
+        _rewritten(scene, out, theirs, ours, before=scene.stored[span[1]].id)
     else:
         out.doubt = MIXED
+
+
+def _rewritten(
+    scene: Scene, out: Mending, theirs: Sequence[int], ours: Sequence[Message], before: int
+) -> None:
+    """Where there are fewer than there were and the roles can only stand in one way, those are
+    edited and the others hidden; else they are new, and all that was there is hidden."""
+    roles = [m.role for m in ours]
+    places = _only_places([scene.pieces[i].role for i in theirs], roles)
+    kept = {ours[n].id for n in places}
+    for i, n in zip(theirs, places, strict=False):
+        out.take(scene, i, ours[n])
+    out.hides += [m.id for m in ours if m.id not in kept]
+    if not places:
+        out.inserts.append((before, list(theirs)))
+
+
+def _only_places(some: Sequence[str], roles: Sequence[str]) -> list[int]:
+    """Where some of these roles stand in order; empty if that is nowhere, or can be elsewhere."""
+    first = _places_in(some, roles)
+    last = [len(roles) - 1 - n for n in _places_in(some[::-1], roles[::-1])][::-1]
+    return first if first == last else []
+
+
+def _places_in(some: Sequence[str], roles: Sequence[str]) -> list[int]:
+    """The earliest places; empty if there are not enough."""
+    places: list[int] = []
+    for role in some:
+        start = places[-1] + 1 if places else 0
+        if role not in roles[start:]:
+            return []
+        places.append(roles.index(role, start))
+    return places
 
 
 def _missing(scene: Scene, out: Mending, ours: Sequence[Message], first: int) -> None:

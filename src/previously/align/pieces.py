@@ -6,13 +6,13 @@ apart where it holds a stored message whole; nothing else can say where one ende
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from previously.align import normal
-from previously.align.match import Pair, matched
+from previously.align.match import Keys, Pair, matched
 from previously.model import Message, NewMessage
 
 TOLD_KEPT = 1_024  # stored messages that a client no longer sends are read once
@@ -43,15 +43,29 @@ class Laid:
 def lay(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
     """The same letter by letter first; what is left by what it says."""
     ours = [normal.raw_key(m) for m in stored]
-    exact = matched([normal.raw_key(one) for one in request], ours)
+    raw = [normal.raw_key(one) for one in request]
+    exact = matched(raw, ours)
     if len(exact) == len(request):
         return Laid(tuple(Piece(i, one) for i, one in enumerate(request)), tuple(exact))
-    pieces, fixed = _parted(request, stored, dict(exact))
+    pieces, fixed = _parted(request, stored, dict(_certain(exact, raw, ours)))
     taken = {j for _, j in fixed}
     held = {i for i, _ in fixed}
     theirs = [("", i) if i in held else normal.key(p.said) for i, p in enumerate(pieces)]
     mine = [("", -1) if j in taken else normal.key(m) for j, m in enumerate(stored)]
     return Laid(tuple(pieces), tuple(matched(theirs, mine, fixed)))
+
+
+def _certain(pairs: Sequence[Pair], theirs: Keys, ours: Keys) -> list[Pair]:
+    """Those that may not be others: of what is said more than once, one may be part of a message
+    that is still to come apart. Neighbours of other pairs are where they belong."""
+    counts = Counter(ours)
+    counts.update({key: n - 1 for key, n in Counter(theirs).items() if n > 1})
+    known = set(pairs)
+    return [
+        (i, j)
+        for i, j in pairs
+        if counts[ours[j]] == 1 or (i - 1, j - 1) in known or (i + 1, j + 1) in known
+    ]
 
 
 def comes_apart(said: NewMessage, stored: Sequence[Message]) -> bool:

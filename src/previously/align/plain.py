@@ -48,15 +48,13 @@ def plainly(
         1.0,
         _places(head, shown),
         replace(
-            habit,
+            habit.understood(hints),
             requests=habit.requests + 1,
             told=frozenset([m.id for m in shown[-SPOTS_MAX:]]),
-            streams=hints.stream,
-            last_id=hints.last_id,
-            asked=(),
             views={},
         ),
         _turn(request[-1], stored),
+        complete,
     )
 
 

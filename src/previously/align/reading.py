@@ -20,6 +20,7 @@ Part = Literal["head", "history", "loose", "tail"]
 STAYS_MAX = 16  # instructions and narrator's lines that outlast the messages beside them
 
 UNKNOWN_LAST = "a side request (not streamed, an unknown instruction last)"
+LEADS_NOWHERE = "what seems to have changed leads to no certain turn"
 TWO_READINGS = "the history can be read as a new turn and as the last one again"
 
 
@@ -42,7 +43,7 @@ class Alignment:
     places: tuple[Place, ...]
     habit: Habit  # what is known of the client now
     turn: TurnRecord | None = None  # what to record once the reply is there
-    short: bool = False  # older messages than were looked at might make it certain
+    complete: bool = True  # all that is stored was looked at: nothing older makes it more certain
     guessed: bool = False  # the last reply is taken to stand there in wholly other words
     goes_on: bool = False  # in doubt, and still no other chat than this one with more behind it
 
@@ -191,9 +192,16 @@ def _sure(scene: Scene, hints: Hints, changes: Mending, end: Ending) -> Alignmen
         ),
     )
     habit = scene.remembered({*changes.ids, *end.news})
-    habit = replace(habit, streams=hints.stream, last_id=hints.last_id, asked=())
+    habit = habit.understood(hints)
     places = _places(scene, changes, end.news)
-    return Alignment(end.kind, end.reason, 1.0, places, habit, turn, guessed=changes.guessed)
+    return Alignment(
+        end.kind, end.reason, 1.0, places, habit, turn, scene.complete, guessed=changes.guessed
+    )
+
+
+def doubtful(scene: Scene) -> Alignment:
+    """The request as one that is not understood, though it seemed to be."""
+    return _unsure(scene, "unsure", LEADS_NOWHERE)
 
 
 def _unsure(scene: Scene, kind: Kind, reason: str) -> Alignment:
@@ -203,9 +211,9 @@ def _unsure(scene: Scene, kind: Kind, reason: str) -> Alignment:
     places = tuple(Place("history") for _ in range(scene.messages))
     habit = scene.habit
     if kind == "unsure":
-        habit = replace(scene.remembered(set()), asked=scene.asked())
+        habit = replace(scene.remembered(set()), asked=scene.asked(), doubts=scene.habit.doubts + 1)
     ends = shows_end(scene)
-    return Alignment(kind, reason, share, places, habit, short=not scene.complete, goes_on=ends)
+    return Alignment(kind, reason, share, places, habit, complete=scene.complete, goes_on=ends)
 
 
 def _confirms(

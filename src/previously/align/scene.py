@@ -18,7 +18,7 @@ from previously.align.match import Pair
 from previously.align.phrases import asks_to_continue, starts_history
 from previously.align.pieces import Laid, Piece, lay
 from previously.align.views import VIEW_FROM, distances, parted, shortened
-from previously.model import Message, NewMessage, State
+from previously.model import CLIENT, Message, NewMessage, State
 
 SPOTS_MAX = 128  # texts remembered of a chat
 VIEWS_MAX = 16  # of the newest messages that are shown shortened
@@ -168,6 +168,8 @@ class Scene:
         known = mark in self.habit.floating
         if not known and (old is None or not spot.spoken):
             return False
+        if self.is_heard(i):
+            return False
         if mark in self._said_at:
             return False  # somebody says again what is stored by now
         if known and self._rests(i, spot):
@@ -199,12 +201,24 @@ class Scene:
             return old.after == START or self._stands_once(old.after)
         if any(self._stays_put(i) or not self._stays_put(k) for k in self._passed_by(i, old)):
             return True
+        # With a reply of ours behind it it has not, however much came and went there.
+        return not self._is_held(i, old) and self._is_as_far(i, old, spot)
+
+    def _is_as_far(self, i: int, old: Spot, spot: Spot) -> bool:
+        """Whether it is as far from the end as it was, although the history has gone on."""
         as_far = old.plain in (None, self._plainly_after[i])
         stood = [(old.request, old.later)] if as_far else []
         return any(
             later == spot.later and (request, old.after) in self._went_on
             for request, later in (*stood, old.first)
         )
+
+    def _is_held(self, i: int, old: Spot) -> bool:
+        """Whether a reply stands behind it that we have passed on then or since. An instruction
+        that is as far from the end as before would have come behind it."""
+        behind = (k for k in range(i + 1, len(self.pieces)) if self.is_heard(k))
+        seen = (self.before.get(k) for k in behind)
+        return any(o is None or o.request != old.request or o.order > old.order for o in seen)
 
     @cached_property
     def _plainly_after(self) -> dict[int, int]:
@@ -284,15 +298,33 @@ class Scene:
 
     def is_settled(self, i: int) -> bool:
         """Whether an earlier request had it at the same place, before the history went on."""
+        if self.is_heard(i):
+            return True
         spot = self.spots[i]
         old = self.before.get(i)
         if old is None or not self.was_seen(i):
             return False
-        return spot.later > old.later and self._is_anchored(i, old, spot)
+        gone_on = spot.later > old.later or self._is_answered(i)
+        return gone_on and self._is_anchored(i, old, spot)
+
+    def _is_answered(self, i: int) -> bool:
+        """Whether a reply of ours has come behind it that no request had before."""
+        return any(self.is_heard(k) and k not in self.before for k in self.spots if k > i)
 
     def was_seen(self, i: int) -> bool:
         """Whether an earlier request had it, and none since was without it."""
         return i in self.before and self.before[i].stays != AWAY
+
+    def was_asked(self, i: int) -> bool:
+        """Whether the last question that was not understood had something of it."""
+        return not set(self.habit.asked).isdisjoint(normal.marks(self.pieces[i].said.body))
+
+    def is_heard(self, i: int) -> bool:
+        """Whether it is nothing but replies that we have passed on ourselves: it was said."""
+        if not self._heard or self.pieces[i].role != "assistant":
+            return False
+        own = normal.marks(self.pieces[i].said.body)
+        return bool(own) and self._heard.issuperset(own)
 
     def is_doubtful(self, i: int) -> bool:
         """Whether an earlier request had it, and nothing has shown since what it is."""
@@ -301,6 +333,10 @@ class Scene:
     def unknown(self, first: int, last: int) -> list[int]:
         """The unknown pieces from one to before another."""
         return [i for i in range(max(first, self.start), last) if self.is_unknown(i)]
+
+    @cached_property
+    def _heard(self) -> frozenset[bytes]:
+        return frozenset(self.habit.heard)
 
     @cached_property
     def _far(self) -> list[int]:
@@ -446,7 +482,7 @@ def _views(laid: Laid, stored: Sequence[Message]) -> list[Pair]:
     said = [piece.said for piece in laid.pieces]
     far = distances(said, _stands_apart(laid.pieces))
     theirs = [None if one.role == "system" else one for one in said]
-    ours = [m if m.shown else None for m in stored]
+    ours = [m if m.shown or m.hidden_by == CLIENT else None for m in stored]
     found = shortened(theirs, ours, laid.pairs)
     kept = State.CONFIRMED
     return [(i, j) for i, j in found if far[i] >= VIEW_FROM and stored[j].state == kept]

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from previously.errors import BadInput
 from previously.measure import message_tokens
-from previously.model import ITEMS, NewMessage
+from previously.model import ITEMS, Message, NewMessage
 from previously.text.clean import clean
 
 ATTACHMENT_TOKENS = 1_000  # providers charge an image or file by its size on screen, not its bytes
@@ -44,6 +44,24 @@ def tokens_of(said: NewMessage) -> int:
     if said.parts is None:
         return tokens
     return tokens + ATTACHMENT_TOKENS * len(attachments(said.parts))
+
+
+def as_stored(new: NewMessage, number: int, pos: int) -> Message:
+    """A new message as it will be stored, under a key and at a place that are only lent to it."""
+    return Message(
+        id=number,
+        pos=pos,
+        role=new.role,
+        body=new.body,
+        hash=new.hash,
+        tokens=tokens_of(new),
+        name=new.name,
+        tool_calls=new.tool_calls,
+        tool_call_id=new.tool_call_id,
+        parts=new.parts,
+        extra=new.extra,
+        state=new.state,
+    )
 
 
 def _count(role: str, body: str, name: str | None, tool_calls: str | None) -> int:

@@ -298,16 +298,19 @@ class Proxy:
         # All that a reply on its way holds on to: neither the prompt nor the request.
         note = Note(outgoing, model) if keeps and turn is not None else None
         missed = exchange if outgoing.failed else None
+        doubted = exchange.name if outgoing.unsure else None
 
         async def record(replies: tuple[NewMessage, ...]) -> None:
             if keeps and replies and missed is not None:
                 await self._catch_up(missed, replies)
+            if keeps and replies and doubted is not None:
+                await self._safely(self._turns.heard(doubted, replies), None)
             if replies and turn is not None and note is not None:
                 await self._record(hearing.signed(turn), note, replies)
 
         headers = [*returned(answer), *outgoing.headers(exchange.name)]
         if answer.content_type != STREAM:
-            heard = hearing if keeps and (turn or missed) else None
+            heard = hearing if keeps and (turn or missed or doubted) else None
             return await _in_one_piece(answer, headers, record, heard, decode)
         if note is not None:
             asyncio.get_running_loop().call_later(SLIM_AFTER_S, note.slim)

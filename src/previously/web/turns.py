@@ -15,7 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from previously.align import NOTHING_KNOWN, NOTHING_TOLD, Alignment, Habit, Hints, Place, align
+from previously.align import (
+    MENDINGS_MAX,
+    NOTHING_KNOWN,
+    NOTHING_TOLD,
+    Alignment,
+    Habit,
+    Hints,
+    Place,
+    align,
+    lasting,
+    normal,
+)
 from previously.align import READ_MORE as READ_MORE
 from previously.errors import BadInput, ChatNotFound, StaleDraft
 from previously.model import (
@@ -32,7 +43,7 @@ from previously.model import (
 )
 from previously.service import Glance, Service
 from previously.text.items import Told
-from previously.text.wire import parse, tokens_of
+from previously.text.wire import as_stored, parse, tokens_of
 from previously.web.layout import laid_out
 from previously.web.outgoing import ROOM, Outgoing, Raw, Room, Turn
 from previously.web.sending import habit_in
@@ -44,7 +55,6 @@ RECORD_TRIES = 8  # turns of one chat that may be recorded while this one waits
 HEADS_COUNTED_MAX = 256
 REFS_KNOWN_MAX = 1_024
 HABITS_KNOWN_MAX = 1_024
-MENDINGS_MAX = 3  # what was mended may bring to light what else has changed
 LOOK_FURTHER = 4  # times as many messages, where the newest ones make no reading certain
 
 
@@ -128,19 +138,8 @@ class Turns:
             await self.habit(ref)
         request, seen, found = await self._read_whole(ref, request, room)
         note = ""
-        for _ in range(MENDINGS_MAX + 1):
-            if ref is None or found.turn is None or not found.needs_all:
-                break
-            if await self._recall(ref):
-                seen, found = await self._read(ref, request, room)
-                continue
-            if not found.turn.mends:
-                break
-            # The client's word on the past goes before the prompt that is made of it.
-            await self._service.store.record_turn(ref, found.turn.mending())
-            self._service.wake(ref)
-            note += f"{_mended(found.turn)}: "
-            seen, found = await self._read(ref, request, room)
+        if ref is not None and seen is not None:
+            seen, found, note = await self._mended(ref, request, room, (seen, found))
         self._note(request.name, found.habit)
         if found.turn is None:
             if found.kind == "unsure":
@@ -150,41 +149,73 @@ class Turns:
             self._refs.pop(request.name, None)  # it may be deleted, and another one have its name
         return request, ref, seen, found, note
 
+    async def _mended(
+        self, ref: ChatRef, request: Request, room: Room, first: tuple[Glance, Alignment]
+    ) -> tuple[Glance, Alignment, str]:
+        """What a request means once the chat is what it shows, and a note on what has changed."""
+        seen, found = first
+        note = ""
+        for _ in range(MENDINGS_MAX + 1):
+            if found.turn is None or not found.needs_all:
+                break
+            if await self._recall(ref):
+                seen, found = await self._read(ref, request, room)
+                continue
+            if not note and found.turn.mends:
+                found = self._lasting(seen, request, found)
+            if found.turn is None or not found.turn.mends:
+                break
+            # The client's word on the past goes before the prompt that is made of it.
+            await self._service.store.record_turn(ref, found.turn.mending())
+            self._service.wake(ref)
+            note += f"{_mended(found.turn)}: "
+            seen, found = await self._read(ref, request, room)
+        return seen, found, note
+
     async def _read_whole(
         self, ref: ChatRef | None, request: Request, room: Room
     ) -> tuple[Request, Glance | None, Alignment]:
         """The reading; of what is not sure by itself, together with what was not sure before it. So
         with what begins a chat: a short window may have moved on since the first request."""
-        seen, found = await self._read(ref, request, room)
+        seen, found = await self._first_read(ref, request, room)
         whole = self.unread.restored(request, seen.newest if seen is not None else ())
         if whole is not request:
             request = whole
-            seen, found = await self._read(ref, request, room)
+            seen, found = await self._first_read(ref, request, room)
         if found.kind not in ("first", "unsure"):
             return request, seen, found
         known = seen.newest if seen is not None else ()
         wide = self.unread.widened(request, {m.hash for m in known})
         if wide is request:
             return request, seen, found
-        also, read = await self._read(ref, wide, room)
+        also, read = await self._first_read(ref, wide, room)
         better = read.sure or not found.sure
         return (wide, also, read) if better else (request, seen, found)
 
-    async def _read(
+    async def _first_read(
         self, ref: ChatRef | None, request: Request, room: Room
     ) -> tuple[Glance | None, Alignment]:
+        """The reading; over nothing, if the chat is not made yet."""
+        if ref is not None:
+            return await self._read(ref, request, room)
+        habit = self._habits.get(request.name, NOTHING_KNOWN)
+        return None, align((), request.said, request.hints, habit)
+
+    async def _read(self, ref: ChatRef, request: Request, room: Room) -> tuple[Glance, Alignment]:
         """One look at the chat and the reading over it; further back if that may help."""
         habit = self._habits.get(request.name, NOTHING_KNOWN)
-        if ref is None:
-            return None, align((), request.said, request.hints, habit)
         limit, budget = len(request.said) + READ_MORE, room.budget(self._budget_tokens)
         seen = await self._service.glance(ref, budget, limit)
         found = _aligned(seen.newest, limit, request, habit)
-        if found.short and found.kind == "unsure":
+        if not found.complete and found.kind == "unsure":
             limit *= LOOK_FURTHER
             seen = await self._service.glance(ref, budget, limit)
             found = _aligned(seen.newest, limit, request, habit)
         return seen, found
+
+    def _lasting(self, seen: Glance, request: Request, found: Alignment) -> Alignment:
+        habit = self._habits.get(request.name, NOTHING_KNOWN)
+        return lasting(found, seen.newest, request.said, request.hints, habit)
 
     async def habit(self, ref: ChatRef) -> Habit:
         """How the client of this chat is known to be."""
@@ -330,6 +361,17 @@ class Turns:
             ref = (await self._service.open_chat(request.name)).ref
         await self.record(self._turn(ref, request, found), replies)
 
+    async def heard(self, name: str, replies: Sequence[NewMessage]) -> None:
+        """A request that was not understood is answered: its next one may show the answer."""
+        before = self.unread.grows(name)
+        bodies = [before + reply.body for reply in replies]
+        marks = [mark for body in bodies for mark in normal.marks(body)]
+        habit = self._habits.get(name, NOTHING_KNOWN).hearing(marks)
+        self._note(name, habit)
+        ref = await self._find(name)
+        if ref is not None:
+            self._doubted(ref, habit)
+
     async def record(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         """Write the turn down; if others came first, read it against what they left."""
         record: TurnRecord | None = turn.record.answered(replies)
@@ -378,18 +420,9 @@ def as_pending(ref: ChatRef, stored: Sequence[Message], new: Sequence[NewMessage
     last_ms = stored[-1].created_at_ms if stored else 0
     first_n = BIRTH_MASK - len(new)
     return [
-        Message(
-            id=key(ref.id, first_n + i),
-            pos=last_pos + (i + 1) * POS_GAP,
-            role=said.role,
-            body=said.body,
+        replace(
+            as_stored(said, key(ref.id, first_n + i), last_pos + (i + 1) * POS_GAP),
             hash=digest(str(i)),  # nothing is summarised under it
-            tokens=tokens_of(said),
-            name=said.name,
-            tool_calls=said.tool_calls,
-            tool_call_id=said.tool_call_id,
-            parts=said.parts,
-            extra=said.extra,
             state=State.CANDIDATE,
             created_at_ms=last_ms,
         )

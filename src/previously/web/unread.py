@@ -17,6 +17,7 @@ from typing import Any
 
 from previously.align import Hints, normal
 from previously.align.match import matched
+from previously.align.phrases import asks_to_continue
 from previously.align.views import VIEW_FROM, distances, is_shorter, shortened
 from previously.model import Message, NewMessage, State
 
@@ -96,6 +97,15 @@ class Unread:
         self._last[request.name] = request
         new = {one.hash for one in request.said} - {one.hash for one in last.said} if last else ()
         self._own[request.name] = own.union(new)
+
+    def grows(self, name: str) -> str:
+        """What the answer to the last request goes on with; empty if it stands by itself."""
+        last = self._last.get(name)
+        if last is None or not last.said:
+            return ""
+        asks = last.hints.type == "continue" or asks_to_continue(last.said[-1].body)
+        spoken = [one.body for one in last.said if one.role == "assistant"]
+        return spoken[-1] if asks and spoken else ""
 
     def begun(self, said: Sequence[NewMessage]) -> list[str]:
         """The chats to which these messages may belong: those of one begin them, but for what a
@@ -240,7 +250,8 @@ def _gap(
     at, source = new[blocks[0].b][0], old[blocks[0].a][0]
     if new[start][0] != at:
         return _changed_front(before, now, (new[start][0], at), (old[start][0], source))
-    missing = [i for i in dict.fromkeys(line[0] for line in old[start:]) if i < source]
+    shown = old[start - 1][0] if start else -1  # what is joined to that one differs only
+    missing = [i for i in dict.fromkeys(line[0] for line in old[start:]) if shown < i < source]
     whole = _ends_with(before[source], now[at])
     return _Gap(at, at + whole, [*missing, *[source] * whole])
 

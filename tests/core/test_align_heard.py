@@ -1,0 +1,117 @@
+"""Replies that were passed on while nothing was understood: whoever shows them again has kept them,
+and what stands before them was said before them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from previously.align import Habit, Hints, align, normal
+from previously.align.ending import ASKS_NOTHING, NOT_SETTLED
+from previously.align.hints import HEARD_MAX
+from previously.model import CLIENT
+from tests.core.test_align import CONTINUE, history, stored, texts, turn_of
+
+NORMAL = Hints(type="normal")
+
+
+def hearing(habit: Habit, *replies: str) -> Habit:
+    for reply in replies:
+        habit = habit.hearing(normal.marks(reply))
+    return habit
+
+
+def test_what_is_as_far_from_the_end_was_said_if_our_reply_has_come_behind_it() -> None:
+    """Two texts of lore went as a question and its reply came: nothing has moved but those."""
+    kept = stored("u:one", "a:two")
+    first = history("u:one", "a:two", "u:three", "u:four", "a:lore", "a:more lore", "u:five")
+    then = history("u:one", "a:two", "u:three", "u:four", "u:five", "a:six", "u:seven")
+    doubt = align(kept, first)
+    assert doubt.turn is None
+    turn = turn_of(align(kept, then, habit=hearing(doubt.habit, "six")))
+    assert texts(turn.appends) == ["three", "four", "five", "six", "seven"]
+
+
+def test_a_reply_of_ours_at_the_very_end_is_whole_and_begins_none() -> None:
+    kept = stored("u:one", "a:two")
+    doubt = align(kept, history("u:one", "a:two", "u:three", "u:four"))
+    habit = hearing(doubt.habit, "five\n\nand six")
+    shown = ["u:one", "a:two", "u:three", "u:four", "a:five\n\nand six"]
+    assert align(kept, history(*shown), habit=habit).reason == ASKS_NOTHING  # more of it, or more?
+    assert align(kept, history(*shown, CONTINUE), NORMAL, habit).reason == ASKS_NOTHING
+    turn = turn_of(align(kept, history(*shown), NORMAL, habit))
+    assert texts(turn.appends) == ["three", "four", "five\n\nand six"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_note_and_its_like_that_take_turns_are_no_turn_that_we_have_not_passed_on(
+    *, known: bool
+) -> None:
+    """The second request of a chat, in which lore comes as the user and as the assistant."""
+    doubt = align((), history("u:one", "a:<think>"))
+    habit = hearing(doubt.habit, "two") if known else doubt.habit
+    sent = history("u:one", "a:two", "u:lore", "a:more lore", "u:three", "a:<think>")
+    found = align((), sent, habit=habit)
+    assert found.reason == NOT_SETTLED if known else found.kind == "first"
+
+
+def test_after_our_last_reply_nobody_else_replies_at_first_sight() -> None:
+    kept = stored("u:one", "a:two", "u:three?", "a:four?")
+    told = ["u:one", "a:two", "u:three", "a:four", "u:five", "a:six", "u:seven"]
+    doubt = align(kept, history(*told))
+    assert doubt.reason == NOT_SETTLED
+    turn = turn_of(align(kept, history(*told, "a:eight", "u:nine"), habit=doubt.habit))
+    assert texts(turn.appends) == ["five", "six", "seven", "eight", "nine"]
+
+
+def test_what_comes_between_a_question_and_our_reply_to_it_was_not_said() -> None:
+    kept = stored("u:one", "a:two")
+    doubt = align(kept, history("u:one", "a:two", "u:three", "u:four"))
+    sent = history("u:one", "a:two", "u:three", "u:four", "u:lore", "a:five", "u:six")
+    assert align(kept, sent, habit=hearing(doubt.habit, "five")).reason == NOT_SETTLED
+
+
+def test_what_was_heard_outlives_a_process_and_ends_with_the_doubt() -> None:
+    habit = hearing(Habit(doubts=2), "one", "two\n\nthree")
+    again = Habit().recalling(habit.written())
+    assert (again.heard, again.doubts) == (habit.heard, 2)
+    kept = stored("u:one", "a:two", "u:three", "a:four")
+    for request in (["u:one", "a:two", "u:three", "a:four", "u:five"], ["u:one", "a:two", "u:6"]):
+        after = align(kept[: len(request) - 1], history(*request), habit=again).habit
+        assert (after.heard, after.doubts) == ((), 0)
+    many = hearing(Habit(), *(f"reply {n}" for n in range(2 * HEARD_MAX)))
+    assert many.heard[-1] == normal.mark_of(f"reply {2 * HEARD_MAX - 1}")
+    assert len(many.heard) == HEARD_MAX
+
+
+# What is said more than once, changes that are read together, and such as lead nowhere
+
+
+def test_of_words_said_twice_one_may_be_joined_to_others() -> None:
+    kept = stored("u:one", "a:A: two", "a:B: 2", "u:go on", "a:A: three", "a:B: 3")
+    kept = [*kept, *stored(*["u:"] * 6, "u:four", "u:go on", "a:A: five", "a:B: 5")[6:]]
+    sent = ["u:one", "a:A: two\n\nB: 2", "u:go on", "a:A: three\n\nB: 3", "u:four\n\ngo on"]
+    found = align(kept, history(*sent, "a:A: five\n\nB: 5", "u:six"))
+    assert not turn_of(found).mends
+    assert texts(turn_of(found).appends) == ["six"]
+
+
+def test_one_of_two_is_edited_and_the_other_hidden_where_roles_leave_no_choice() -> None:
+    kept = stored("a:hi", "u:one", "a:two", "u:three", "a:four", "u:five?", "a:six?")
+    first = ["a:hi", "u:other", "u:three", "a:four", "u:five", "a:six", "u:seven"]
+    doubt = align(kept, history(*first))
+    assert doubt.turn is None
+    turn = turn_of(align(kept, history(*first, "a:8", "u:nine"), habit=hearing(doubt.habit, "8")))
+    assert [(number, text.body) for number, text in turn.edits] == [(2, "other")]
+    assert (turn.hides, turn.inserts) == ((3,), ())
+
+
+def test_a_hidden_reply_that_is_shown_again_shortened_is_the_same() -> None:
+    """A rule for old messages leaves its status out."""
+    lines = [f"{'ua'[n % 2]}:said {n}\n<status>{n} is well</status>" for n in range(8)]
+    kept = stored(*lines)
+    kept[3] = replace(kept[3], hidden_by=CLIENT)
+    short = ["u:said 0", "a:said 1", "u:said 2", "a:said 3", "u:said 4", *lines[5:]]
+    turn = turn_of(align(kept, history(*short, "u:eight")))
+    assert (turn.shows, turn.edits, turn.inserts) == ((4,), (), ())
