@@ -3,16 +3,19 @@ and what stands before them was said before them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from previously.align import Habit, Hints, align, normal
+from previously.align import Alignment, Habit, Hints, align, normal, rejoin
 from previously.align.ending import ASKS_NOTHING, NOT_SETTLED
 from previously.align.hints import HEARD_MAX
-from previously.model import CLIENT
+from previously.align.rejoin import DOUBTS_MIN
+from previously.model import CLIENT, Message
 from tests.core.test_align import CONTINUE, history, stored, texts, turn_of
 
+QUIET = "s:[Write your next reply from the point of view of Alice.]"
 NORMAL = Hints(type="normal")
 
 
@@ -115,3 +118,67 @@ def test_a_hidden_reply_that_is_shown_again_shortened_is_the_same() -> None:
     short = ["u:said 0", "a:said 1", "u:said 2", "a:said 3", "u:said 4", *lines[5:]]
     turn = turn_of(align(kept, history(*short, "u:eight")))
     assert (turn.shows, turn.edits, turn.inserts) == ((4,), (), ())
+
+
+# A doubt that has lasted until nothing that is stored is shown
+
+
+def rejoined(kept: Sequence[Message], *lines: str, doubts: int = DOUBTS_MIN) -> Alignment:
+    """After requests that were not understood, whose replies were 4, 6 and 8."""
+    habit = replace(hearing(Habit(), "4", "6", "8"), doubts=doubts)
+    return rejoin(align(kept, history(*lines), habit=habit), kept, history(*lines), habit=habit)
+
+
+GONE_ON = ["a:other", "u:3", "a:4", "u:5", "a:6", "u:7", "a:8", "u:9"]
+
+
+def test_a_client_that_shows_nothing_stored_any_more_is_known_by_our_own_replies() -> None:
+    kept = stored("u:one", "a:two", "u:three?", "a:four?")
+    turn = turn_of(rejoined(kept, *GONE_ON))
+    assert texts(turn.appends) == [*"3456789"]  # what stands before may be stored in other words
+    assert not turn.mends
+    assert turn.confirms == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "doubts"),
+    [
+        (GONE_ON, DOUBTS_MIN - 1),  # others may tell more
+        (GONE_ON[:3] + GONE_ON[-1:], DOUBTS_MIN),  # one may be a chance
+        (GONE_ON[:-1], DOUBTS_MIN),  # nothing is asked: another reply, or more of it?
+        ([*GONE_ON, "u:10"], DOUBTS_MIN),  # it may be an instruction
+        ([*GONE_ON[:6], "a:a reply that is stored", "u:9"], DOUBTS_MIN),
+        ([*GONE_ON, QUIET], DOUBTS_MIN),
+    ],
+)
+def test_what_is_not_certain_then_stays_in_doubt(lines: list[str], doubts: int) -> None:
+    kept = stored("a:hi", "u:zero", "a:well", "u:one", "a:a reply that is stored", "u:2?", "a:3?")
+    assert rejoined(kept, *lines, doubts=doubts).turn is None
+
+
+def test_words_that_anybody_says_again_do_not_keep_a_client_from_being_known() -> None:
+    kept = stored("u:one", "a:two", "u:go on", "a:four", "u:go on?", "a:six?")
+    found = rejoined(kept, "u:3", "a:4", "u:go on", "a:6", "u:go on", "a:8", "u:9")
+    assert texts(turn_of(found).appends) == ["3", "4", "go on", "6", "go on", "8", "9"]
+
+
+def test_a_question_that_is_missing_before_its_reply_and_stands_elsewhere_was_an_instruction() -> (
+    None
+):
+    """Lore that came as the user where nothing was said, and another member spoke."""
+    kept = stored("u:one", "a:two", "u:three", "a:A: four", "u:lore?", "a:B: five?")
+    sent = ["u:one", "a:two", "u:three", "a:A: four", "a:B: five", "u:six", "u:lore"]
+    turn = turn_of(align(kept, history(*sent)))
+    assert (turn.drops, texts(turn.appends)) == ((5,), ["six"])
+
+
+def test_what_each_request_ends_with_is_no_question_when_it_stands_alone() -> None:
+    """A preset that is sent as the user, joined to what the user says; then he says nothing."""
+    end = "\n\n</chat>\n\n<format>"
+    kept = stored("a:hi", "u:one", "a:two", f"u:three{end}?", "a:four?")
+    told = ["a:hi", "u:one", "a:two", "u:three\n\nlore\n\nnote", "a:four"]
+    found = align(kept, history(*told, f"u:five{end}"))
+    assert texts(turn_of(found).appends) == ["five"]
+    kept = stored("a:hi", "u:one", "a:two", "u:three", "a:four", "u:five?", "a:six?")
+    told = ["a:hi", "u:one", "a:two", "u:three", "a:four", "u:five", "a:six", f"u:{end.strip()}"]
+    assert align(kept, history(*told), habit=found.habit).reason == ASKS_NOTHING

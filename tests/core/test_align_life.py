@@ -15,7 +15,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from previously.align import MENDINGS_MAX, READ_MORE, Alignment, Habit, Hints, align, lasting
+from previously.align import (
+    MENDINGS_MAX,
+    READ_MORE,
+    Alignment,
+    Habit,
+    Hints,
+    align,
+    lasting,
+    rejoin,
+)
 from previously.align.normal import bare, marks
 from previously.align.trial import mended
 from previously.model import NewMessage, TurnRecord
@@ -180,6 +189,10 @@ class Life(RuleBasedStateMachine):
         hints = replace(self.client.hints, type=type_)
         found = self._aligned(request, hints)
         assert found == self._aligned(request, hints)
+        if found.kind == "unsure":
+            stored = self.shelf.messages[-len(request) - READ_MORE :]
+            found = rejoin(found, stored, request, hints, self.habit)
+            self.lost = self.lost or found.turn is not None  # what was stored last may be gone
         tried = False
         for _ in range(MENDINGS_MAX + 1):
             if found.turn is None or not found.needs_all:
@@ -352,7 +365,8 @@ class Life(RuleBasedStateMachine):
     @rule(text=TEXTS, back=st.integers(1, 6))
     def edit(self, text: str, back: int) -> None:
         if self._has_neighbours(back) and self.client.sent[-back].role != "system":
-            self.client.sent[-back].text = f"edited {text}"
+            # What is only shortened may be a client's rule, and is believed later.
+            self.client.sent[-back].text = f"edited {self._reply()} {text}"
             self.client.merges = False  # where two new texts were joined nobody can tell
             self.changed = True
 

@@ -15,7 +15,8 @@ from previously.align.hints import Hints as Hints
 from previously.align.plain import plainly
 from previously.align.reading import Alignment as Alignment
 from previously.align.reading import Place as Place
-from previously.align.reading import doubtful, read
+from previously.align.reading import doubtful, gone_on, read
+from previously.align.rejoin import DOUBTS_MIN
 from previously.align.scene import look
 from previously.align.trial import mended
 from previously.model import Message, NewMessage
@@ -45,6 +46,19 @@ def align(
     if plain is not None:
         return plain
     return read(look(request, stored, habit, complete=complete), hints)
+
+
+def rejoin(
+    found: Alignment,
+    stored: Sequence[Message],
+    request: Sequence[NewMessage],
+    hints: Hints = NOTHING_TOLD,
+    habit: Habit = NOTHING_KNOWN,
+) -> Alignment:
+    """A doubt that has lasted, ended by what the client has said since; or the doubt."""
+    if not stored or habit.doubts < DOUBTS_MIN:
+        return found
+    return gone_on(look(request, stored, habit, complete=found.complete), hints) or found
 
 
 def lasting(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby, islice, pairwise
 
 from previously.align import normal
@@ -111,8 +111,12 @@ def _is_strange(scene: Scene, hints: Hints, news: Sequence[int]) -> bool:
     if not ours:
         return False
     since = [i for i in news if i > max(ours) and scene.pieces[i].role == "assistant"]
-    known = {*replies_of_known(scene, hints, since), *filter(scene.is_settled, since)}
-    return any(i not in known and scene.pieces[i].said.tool_calls is None for i in since)
+    if not since:
+        return False
+    names = _names(scene, hints, [i for i in scene.history if i in scene.said or i in ours])
+    strange = (i for i in since if not scene.is_settled(i))
+    said = (scene.pieces[i].said for i in strange)
+    return any(one.tool_calls is None and _name(one) not in names for one in said)
 
 
 def _are_certain(scene: Scene, hints: Hints, run: Sequence[int]) -> bool:
@@ -135,7 +139,7 @@ def _counts_all(scene: Scene, hints: Hints, news: Sequence[int]) -> bool:
 def replies_of_known(scene: Scene, hints: Hints, some: Sequence[int]) -> list[int]:
     """Those of the pieces that somebody says who speaks in this chat, by the name on them."""
     replies = [i for i in some if scene.pieces[i].role == "assistant"]
-    names = _names(scene, hints) if replies else set[str]()
+    names = _names(scene, hints, scene.history) if replies else set[str]()
     return [i for i in replies if _name(scene.pieces[i].said) in names]
 
 
@@ -143,10 +147,10 @@ def _name(said: NewMessage) -> str:
     return said.name or normal.prefix(said.body).rstrip(":")
 
 
-def _names(scene: Scene, hints: Hints) -> set[str]:
+def _names(scene: Scene, hints: Hints, among: Iterable[int]) -> set[str]:
     """Of those who speak in this chat: named by the client, or seen in front of several texts."""
     seen: dict[str, int] = {}
-    for i in scene.history:
+    for i in among:
         if scene.pieces[i].role == "assistant":
             name = _name(scene.pieces[i].said)
             seen[name] = seen.get(name, 0) + 1

@@ -12,6 +12,7 @@ from previously.align.ending import Ending, Kind, ending
 from previously.align.hints import ASIDE, Habit, Hints
 from previously.align.match import Pair
 from previously.align.mend import Mending, mend, without_name
+from previously.align.rejoin import rejoined
 from previously.align.scene import Scene
 from previously.model import NewMessage, State, TurnRecord
 
@@ -197,6 +198,18 @@ def _sure(scene: Scene, hints: Hints, changes: Mending, end: Ending) -> Alignmen
     return Alignment(
         end.kind, end.reason, 1.0, places, habit, turn, scene.complete, guessed=changes.guessed
     )
+
+
+def gone_on(scene: Scene, hints: Hints) -> Alignment | None:
+    """The turn of a client that shares too little with what is stored, after a lasting doubt."""
+    if _aside(scene, hints):
+        return None
+    found = rejoined(scene, hints)
+    if found is None:
+        return None
+    scene, end = found
+    changes = Mending(ids={i: scene.stored[j].id for i, j in scene.pairs})
+    return _sure(scene, hints, changes, end)
 
 
 def doubtful(scene: Scene) -> Alignment:

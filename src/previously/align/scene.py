@@ -165,7 +165,7 @@ class Scene:
         """Whether it is known to be injected, or was seen elsewhere before."""
         mark = self.mark(i)
         old = self.before.get(i)
-        known = mark in self.habit.floating
+        known = mark in self.habit.floating or mark in self._strayed
         if not known and (old is None or not spot.spoken):
             return False
         if self.is_heard(i):
@@ -258,6 +258,16 @@ class Scene:
         """Where a message stood that is stored by now, when it was not yet."""
         mark = self.mark(k)
         return None if mark in self._same else self.habit.spots.get(mark)
+
+    @cached_property
+    def _strayed(self) -> set[bytes]:
+        """What was taken for a question, and is missing now before the reply that it got."""
+        if not self.pairs:
+            return set()
+        between = range(self.pairs[0][1] + 1, self.pairs[-1][1])
+        missing = (self.stored[j] for j in between if j not in self.told)
+        asked = (m for m in missing if m.shown and m.role == "user")
+        return {normal.mark(m) for m in asked if m.state == State.CANDIDATE}
 
     @cached_property
     def _said_at(self) -> dict[bytes, int]:

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
-from previously.align import align
+from previously.align import align, normal
 from previously.errors import BadInput
-from previously.model import NewMessage, digest
-from previously.service import NAME_CHARS_MAX, Service
+from previously.model import ChatRef, NewMessage, digest
+from previously.service import NAME_CHARS_MAX, OWNER, Service
 from previously.text.wire import as_object
 from previously.web.sending import Sending, keys_of
 from previously.web.turns import READ_MORE, Conversation, Turns
 
 NAME_DIGITS = 12
+RECENT_MAX = 16  # chats whose newest replies are looked for
+NEWEST = 8  # messages of each
+TELLING_CHARS = 24
 
 NO_NAME = "the request names no chat"
 SEVERAL = "the request names no chat, and its words fit several"
@@ -51,6 +55,9 @@ class Finder:
             history = Conversation.read(list(messages)).history
         except BadInput as error:
             return None, str(error)
+        return await self._found(history)
+
+    async def _found(self, history: Sequence[NewMessage]) -> tuple[str | None, str]:
         sure, likely = await self._candidates(history)
         if len(sure) > 1:
             return None, SEVERAL
@@ -59,6 +66,9 @@ class Finder:
         for fitting in (sure, self._turns.unread.begun(history), likely):
             if len(fitting) == 1:
                 return fitting[0], ""
+        answered = await self._by_our_replies(history)
+        if len(answered) == 1:
+            return answered[0], ""
         told = _told(history)
         return (_name(told), "") if told else (None, NO_NAME)
 
@@ -75,6 +85,32 @@ class Finder:
                 likely.append(ref.name)
         most = max(sure.values(), default=0)
         return [name for name, shared in sure.items() if shared == most], likely
+
+    async def _by_our_replies(self, history: Sequence[NewMessage]) -> list[str]:
+        """The names of those whose newest replies are shown: whatever else was changed, by that."""
+        replies = [normal.marks(said.body) for said in history if _is_telling(said)]
+        if not replies:
+            return []
+        heard = self._turns.answered(replies)
+        if heard:
+            return heard
+        shown = {mark for marks in replies for mark in marks}
+        recent = await self._service.store.chat_cards(OWNER, RECENT_MAX)
+        refs = [card.chat.ref for card in recent]
+        return [ref.name for ref in refs if await self._shows_last(ref, shown)]
+
+    async def _shows_last(self, ref: ChatRef, shown: AbstractSet[bytes]) -> bool:
+        """Whether the newest reply to somebody is among what is shown, or the one before it: the
+        last turn may have been taken back."""
+        newest = [m for m in await self._service.store.newest(ref, NEWEST) if m.shown]
+        asked = next((n for n, m in enumerate(newest) if m.role == "user"), len(newest))
+        last = [m for m in newest[asked:] if _is_telling(m)][-2:]
+        return any(shown >= set(normal.marks(m.body)) for m in last)
+
+
+def _is_telling(said: normal.Said) -> bool:
+    """Whether it is a reply that nobody else would give by chance."""
+    return said.role == "assistant" and len(normal.bare(said.body)) >= TELLING_CHARS
 
 
 def _told(history: Sequence[NewMessage]) -> Sequence[NewMessage]:

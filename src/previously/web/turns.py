@@ -26,6 +26,7 @@ from previously.align import (
     align,
     lasting,
     normal,
+    rejoin,
 )
 from previously.align import READ_MORE as READ_MORE
 from previously.errors import BadInput, ChatNotFound, StaleDraft
@@ -139,6 +140,7 @@ class Turns:
         request, seen, found = await self._read_whole(ref, request, room)
         note = ""
         if ref is not None and seen is not None:
+            found = self._rejoined(seen, request, found)
             seen, found, note = await self._mended(ref, request, room, (seen, found))
         self._note(request.name, found.habit)
         if found.turn is None:
@@ -191,6 +193,13 @@ class Turns:
         also, read = await self._first_read(ref, wide, room)
         better = read.sure or not found.sure
         return (wide, also, read) if better else (request, seen, found)
+
+    def _rejoined(self, seen: Glance, request: Request, found: Alignment) -> Alignment:
+        """The reading, or after a doubt that has lasted what the client has said since it began."""
+        if found.kind != "unsure":
+            return found
+        habit = self._habits.get(request.name, NOTHING_KNOWN)
+        return rejoin(found, seen.newest, request.said, request.hints, habit)
 
     async def _first_read(
         self, ref: ChatRef | None, request: Request, room: Room
@@ -371,6 +380,11 @@ class Turns:
         ref = await self._find(name)
         if ref is not None:
             self._doubted(ref, habit)
+
+    def answered(self, replies: Sequence[Sequence[bytes]]) -> list[str]:
+        """The chats in doubt of which one of these replies was heard, by its paragraphs."""
+        doubted = ((name, set(habit.heard)) for name, habit in self._habits.items() if habit.heard)
+        return [name for name, heard in doubted if any(heard.issuperset(one) for one in replies)]
 
     async def record(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         """Write the turn down; if others came first, read it against what they left."""
