@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from previously.align import Alignment, Habit, Hints, align, normal, rejoin
-from previously.align.ending import ASKS_NOTHING, NOT_SETTLED
+from previously.align import Alignment, Habit, Hints, align, lasting, normal, rejoin
+from previously.align.ending import ASKS_NOTHING, DEEP_FORK, NOT_SETTLED
 from previously.align.hints import HEARD_MAX
+from previously.align.reading import LEADS_NOWHERE
 from previously.align.rejoin import DOUBTS_MIN
-from previously.model import CLIENT, Message
+from previously.align.trial import mended
+from previously.model import CLIENT, Message, NewMessage
 from tests.core.test_align import CONTINUE, history, stored, texts, turn_of
 
 QUIET = "s:[Write your next reply from the point of view of Alice.]"
@@ -69,10 +71,16 @@ def test_after_our_last_reply_nobody_else_replies_at_first_sight() -> None:
 
 
 def test_what_comes_between_a_question_and_our_reply_to_it_was_not_said() -> None:
-    kept = stored("u:one", "a:two")
-    doubt = align(kept, history("u:one", "a:two", "u:three", "u:four"))
-    sent = history("u:one", "a:two", "u:three", "u:four", "u:lore", "a:five", "u:six")
-    assert align(kept, sent, habit=hearing(doubt.habit, "five")).reason == NOT_SETTLED
+    """Where users often say two things in a row, and the last turns were taken back."""
+    told = ["u:1", "u:2", "a:3", "u:4", "u:5", "a:6"]
+    kept = stored(*told, "u:7", "u:8", "a:9", "u:10", "u:11?", "a:12?")
+    doubt = align(kept, history(*told, "u:three", "u:four"))
+    habit = hearing(doubt.habit, "five")
+    assert doubt.reason == DEEP_FORK
+    sent = history(*told, "u:three", "u:four", "u:lore", "a:five", "u:six")
+    assert align(kept, sent, habit=habit).reason == NOT_SETTLED
+    found = align(kept, [one for one in sent if one.body != "lore"], habit=habit)
+    assert texts(turn_of(found).appends) == ["three", "four", "five", "six"]
 
 
 def test_what_was_heard_outlives_a_process_and_ends_with_the_doubt() -> None:
@@ -108,6 +116,39 @@ def test_one_of_two_is_edited_and_the_other_hidden_where_roles_leave_no_choice()
     turn = turn_of(align(kept, history(*first, "a:8", "u:nine"), habit=hearing(doubt.habit, "8")))
     assert [(number, text.body) for number, text in turn.edits] == [(2, "other")]
     assert (turn.hides, turn.inserts) == ((3,), ())
+
+
+def test_a_change_that_leads_to_no_certain_turn_is_not_made() -> None:
+    kept = stored("u:one", "a:two", "u:three", "a:four", "u:five?", "a:six?")
+    sent = history("u:one", "a:two", "u:three", "a:four", "u:five", "a:six", "u:seven")
+    found = align(kept, sent)
+    assert lasting(found, kept, sent) == found
+    edits = tuple((m.id, NewMessage(m.role, f"other {m.id}")) for m in kept)
+    wrong = replace(found, turn=replace(turn_of(found), edits=edits))
+    doubt = lasting(wrong, kept, sent)
+    assert (doubt.kind, doubt.reason, doubt.turn) == ("unsure", LEADS_NOWHERE, None)
+    assert doubt.habit.doubts == 1
+
+
+def test_what_a_change_leaves_is_what_it_would_leave_in_the_store() -> None:
+    """A random life compares the two; here each kind of change stands for itself."""
+    kept = stored("u:one", "a:two", "u:three", "a:four", "u:five?", "a:six?")
+    kept[1] = replace(kept[1], hidden_by=CLIENT)
+    plain = turn_of(align(kept[2:], history("u:three", "a:four", "u:five", "a:six", "u:seven")))
+    turn = replace(
+        plain,
+        edits=((4, NewMessage("assistant", "4")),),
+        hides=(3,),
+        shows=(2,),
+        drops=(5, 6),
+        inserts=((1, (NewMessage("user", "zero"), NewMessage("assistant", "half"))),),
+    )
+    after = mended(kept, turn)
+    assert [(m.body, m.hidden_by) for m in after] == [
+        *(("zero", None), ("half", None), ("one", None), ("two", None), ("three", CLIENT)),
+        ("4", None),
+    ]
+    assert len({m.id for m in after}) == len(after)
 
 
 def test_a_hidden_reply_that_is_shown_again_shortened_is_the_same() -> None:
@@ -154,6 +195,16 @@ def test_a_client_that_shows_nothing_stored_any_more_is_known_by_our_own_replies
 def test_what_is_not_certain_then_stays_in_doubt(lines: list[str], doubts: int) -> None:
     kept = stored("a:hi", "u:zero", "a:well", "u:one", "a:a reply that is stored", "u:2?", "a:3?")
     assert rejoined(kept, *lines, doubts=doubts).turn is None
+
+
+def test_nothing_that_is_stored_stands_behind_a_reply_that_came_later() -> None:
+    """The last turns are taken back, and much of what was said in them is said again."""
+    kept = stored("a:hi", "u:rain", "a:1", "u:more rain", "a:2", "u:rain", "a:3", "u:rain?", "a:4?")
+    talk = ["a:hi", "u:rain", "a:1", "u:more rain", "u:more rain", "a:5", "u:rain"]
+    doubt = align(kept, history(*talk[:5]))
+    turn = turn_of(align(kept, history(*talk), habit=hearing(doubt.habit, "5")))
+    assert turn.drops == (5, 6, 7, 8, 9)
+    assert texts(turn.appends) == ["more rain", "5", "rain"]
 
 
 def test_words_that_anybody_says_again_do_not_keep_a_client_from_being_known() -> None:

@@ -204,10 +204,9 @@ def gone_on(scene: Scene, hints: Hints) -> Alignment | None:
     """The turn of a client that shares too little with what is stored, after a lasting doubt."""
     if _aside(scene, hints):
         return None
-    found = rejoined(scene, hints)
-    if found is None:
+    end = rejoined(scene, hints)
+    if end is None:
         return None
-    scene, end = found
     changes = Mending(ids={i: scene.stored[j].id for i, j in scene.pairs})
     return _sure(scene, hints, changes, end)
 

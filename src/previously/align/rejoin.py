@@ -7,9 +7,7 @@ they stay, and a later request that shows what stands around them may tell.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from previously.align import certainty, normal
+from previously.align import certainty
 from previously.align.ending import Ending
 from previously.align.hints import Hints
 from previously.align.scene import Scene
@@ -18,19 +16,16 @@ DOUBTS_MIN = 4  # requests that were not understood before it: others may tell m
 HEARD_MIN = 2  # replies of ours
 
 
-def rejoined(scene: Scene, hints: Hints) -> tuple[Scene, Ending] | None:
+def rejoined(scene: Scene, hints: Hints) -> Ending | None:
     """The turn that goes on from our own replies, if there is one."""
     heard = [i for i in scene.history if i in scene.spots and scene.is_heard(i)]
     if len(heard) < HEARD_MIN:
         return None
     first = _asked_before(scene, heard[0])
-    if any(not _is_short(scene, i) for i, _ in scene.pairs if i >= first):
-        return None  # something that is stored is shown behind it
-    scene = replace(scene, pairs=tuple((i, j) for i, j in scene.pairs if i < first))
     news = _up_to_question(scene, scene.unknown(first, len(scene.pieces)))
     if not news or not certainty.are_said(scene, hints, -1, news):
         return None
-    return scene, Ending("append", f"it goes on from our own replies, {len(news)} new", news)
+    return Ending("append", f"it goes on from our own replies, {len(news)} new", news)
 
 
 def _asked_before(scene: Scene, reply: int) -> int:
@@ -41,11 +36,6 @@ def _asked_before(scene: Scene, reply: int) -> int:
             break
         first = i if scene.is_unknown(i) else first
     return first
-
-
-def _is_short(scene: Scene, i: int) -> bool:
-    """Whether anybody may say it again."""
-    return len(normal.bare(scene.pieces[i].said.body)) < normal.SHARED_MIN
 
 
 def _up_to_question(scene: Scene, after: list[int]) -> list[int]:

@@ -331,10 +331,7 @@ class Scene:
 
     def is_heard(self, i: int) -> bool:
         """Whether it is nothing but replies that we have passed on ourselves: it was said."""
-        if not self._heard or self.pieces[i].role != "assistant":
-            return False
-        own = normal.marks(self.pieces[i].said.body)
-        return bool(own) and self._heard.issuperset(own)
+        return bool(self._heard) and _is_made_of(self.pieces[i], self._heard)
 
     def is_doubtful(self, i: int) -> bool:
         """Whether an earlier request had it, and nothing has shown since what it is."""
@@ -448,7 +445,7 @@ def look(
     if habit.floating:
         known = {m.hash for m in stored}
         request = [one if one.hash in known else cleared(one, habit) for one in request]
-    laid = parted(lay(request, stored), stored)
+    laid = _before_heard(parted(lay(request, stored), stored), habit)
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
@@ -466,6 +463,22 @@ def look(
         later += pieces[i].role != "system"
     shorter = frozenset(i for i, _ in views)
     return Scene(stored, complete, len(request), tuple(pieces), pairs, start, habit, shorter)
+
+
+def _before_heard(laid: Laid, habit: Habit) -> Laid:
+    """Without pairs behind a reply that we gave since the last turn that is stored: nothing that is
+    stored can stand there, though somebody may have said the same again."""
+    if not habit.heard:
+        return laid
+    heard, paired = frozenset(habit.heard), {i for i, _ in laid.pairs}
+    strange = (i for i in range(len(laid.pieces)) if i not in paired)
+    first = next((i for i in strange if _is_made_of(laid.pieces[i], heard)), len(laid.pieces))
+    return replace(laid, pairs=tuple((i, j) for i, j in laid.pairs if i < first))
+
+
+def _is_made_of(piece: Piece, heard: frozenset[bytes]) -> bool:
+    own = normal.marks(piece.said.body) if piece.role == "assistant" else ()
+    return bool(own) and heard.issuperset(own)
 
 
 def _first_again(laid: Laid, stored: Sequence[Message], start: int) -> list[Pair]:
