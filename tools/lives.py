@@ -1,6 +1,6 @@
 """Random lives of a role-play client against a real server; says what was not kept as it was.
 
-    make lives ARGS="--first 1000 --count 60 [--unnamed] [--switching] [--steps 20] [--show]"
+    make lives ARGS="--first 1000 --count 60 [--unnamed] [--terse] [--steps 20] [--show]"
 
 Exits with 1 if in any of them something was lost, kept twice, or kept though nobody had said it.
 Requests that were passed through are counted, and are no fault: a doubt costs a delay.
@@ -39,8 +39,9 @@ def main() -> int:
     parser.add_argument("--switching", action="store_true", help="presets that come and go")
     parser.add_argument("--wild", action="store_true", help="also what nobody can tell")
     parser.add_argument("--show", action="store_true", help="what happened in each faulty one")
+    parser.add_argument("--terse", action="store_true", help="users who say little but 继续")
     asked = parser.parse_args()
-    kind = Kind(not asked.unnamed, asked.switching, asked.wild, asked.steps)
+    kind = Kind(not asked.unnamed, asked.switching, asked.wild, asked.steps, asked.terse)
     faulty = passed = sent = 0
     for seed in range(asked.first, asked.first + asked.count):
         faults, life = asyncio.run(live(seed, kind))

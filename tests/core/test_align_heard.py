@@ -108,6 +108,48 @@ def test_of_words_said_twice_one_may_be_joined_to_others() -> None:
     assert texts(turn_of(found).appends) == ["six"]
 
 
+def test_words_said_at_every_turn_are_held_in_place_by_what_is_left_of_the_replies() -> None:
+    """A rule shortens old replies, and one of the questions that all say the same is edited."""
+    told = [f"a:reply number {n} of many\n<status>{n} is well</status>" for n in range(5)]
+    kept = stored(
+        "u:嗯。", told[0], "u:嗯。", told[1], "u:嗯。", told[2], "u:go", told[3], "u:no?", "a:4?"
+    )
+    short = [line.partition("\n")[0] for line in told]
+    sent = [
+        "u:嗯。",
+        short[0],
+        "u:嗯。",
+        short[1],
+        "u:edited",
+        short[2],
+        "u:go",
+        told[3],
+        "u:no",
+        "a:4",
+    ]
+    turn = turn_of(align(kept, history(*sent, "u:yes")))
+    assert [(number, text.body) for number, text in turn.edits] == [(5, "edited")]
+
+
+def test_a_window_that_begins_with_what_anybody_says_hides_nothing() -> None:
+    """Two questions were joined when they were new, and the window begins with the second."""
+    kept = stored(
+        "a:hi", "u:嗯。", "a:two", "u:three\n\n嗯。", "a:four", "u:five", "a:six", "u:7?", "a:8?"
+    )
+    turn = turn_of(align(kept, history("u:嗯。", "a:four", "u:five", "a:six", "u:7", "a:8", "u:9")))
+    assert not turn.mends
+    assert texts(turn.appends) == ["9"]
+
+
+def test_of_words_said_twice_the_hidden_ones_are_not_meant() -> None:
+    kept = stored("a:hi", "u:yes", "a:two", "u:yes", "a:four", "u:five?", "a:six?")
+    kept[3] = replace(kept[3], hidden_by=CLIENT)
+    turn = turn_of(align(kept, history("u:yes", "a:two\n\nfour", "u:five", "a:six", "u:seven")))
+    assert not turn.mends
+    both = ["a:hi", "u:yes", "a:two", "u:yes", "a:four", "u:five", "a:six", "u:seven"]
+    assert turn_of(align(kept, history(*both))).shows == (4,)
+
+
 def test_one_of_two_is_edited_and_the_other_hidden_where_roles_leave_no_choice() -> None:
     kept = stored("a:hi", "u:one", "a:two", "u:three", "a:four", "u:five?", "a:six?")
     first = ["a:hi", "u:other", "u:three", "a:four", "u:five", "a:six", "u:seven"]

@@ -65,6 +65,7 @@ class Kind:
     switching: bool = False  # presets come and go
     wild: bool = False  # also what decision 0017 says that nobody can tell
     steps: int = 20
+    terse: bool = False  # a user who says the same few words at nearly every turn
 
 
 def settings_of(rng: random.Random, kind: Kind) -> dict[str, Any]:
@@ -115,8 +116,8 @@ class Life:
 
     def text(self, *, short: bool = False) -> str:
         self._count += 1
-        if short and self.rng.random() < 0.12:
-            return self.rng.choice(SHORT)
+        if short and self.rng.random() < (0.8 if self.kind.terse else 0.12):
+            return self.rng.choice(SHORT[:3] if self.kind.terse else SHORT)
         return (hanzi if self.rng.random() < 0.5 else line)(self._count)
 
     def answer(self) -> str:

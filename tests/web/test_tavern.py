@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.web.life import GROUP, INJECTED, PRESET, begun, line, without_status
+from tests.web.life import GROUP, INJECTED, PRESET, Kind, begun, line, without_status
 from tests.web.rig import opened
 from tests.web.tavern import Row, Tavern
 
 # Lives in which something was lost, doubled or taken in once, by whatever took long to be told.
 HARD = (3142, 4004, 4015, 4027, 5147, 5170, 7010, 7093, 7104, 7299, 8237, 9141, 9199)
+TERSE = (15, 22, 31, 32, 87)
 FAR = {"visible_floors": 100}
 NEAR = {"visible_floors": 4, "fold_every": 2}
 LORE = {"dune": ("(lore: dunes wander)", "user"), "amber": ("[lore: amber]", "system")}
@@ -352,6 +353,14 @@ async def test_a_chat_that_begins_in_doubt_is_kept_from_its_first_message_on(
             await unasked(client)
         await turns(client, 3, 8)
         await compare(client)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*range(8), *TERSE])
+async def test_a_random_life_of_few_words_is_kept(tmp_path: Path, seed: int) -> None:
+    async with begun(tmp_path, seed, Kind(terse=True)) as life:
+        await life.lived()
+        assert not await life.faults()
 
 
 @pytest.mark.slow

@@ -6,8 +6,9 @@ apart where it holds a stored message whole; nothing else can say where one ende
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -15,6 +16,8 @@ from previously.align import normal
 from previously.align.match import Keys, Pair, matched
 from previously.model import Message, NewMessage
 
+BEGINNING = 12  # letters by which a message is found again
+NO_KEY = ("", -1)  # of a stored message that is paired already, or not to be
 TOLD_KEPT = 1_024  # stored messages that a client no longer sends are read once
 LIKELY_MAX = 8  # stored messages with the same first paragraph that are tried
 
@@ -47,12 +50,18 @@ def lay(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
     exact = matched(raw, ours)
     if len(exact) == len(request):
         return Laid(tuple(Piece(i, one) for i, one in enumerate(request)), tuple(exact))
-    pieces, fixed = _parted(request, stored, dict(_certain(exact, raw, ours)))
+    certain = _certain(exact, raw, ours)
+    pieces, fixed = _parted(request, stored, dict(certain))
+    rests = _rests(pieces, stored, fixed) if len(certain) < len(exact) else []
+    fixed = sorted([*fixed, *rests])
     taken = {j for _, j in fixed}
     held = {i for i, _ in fixed}
-    theirs = [("", i) if i in held else normal.key(p.said) for i, p in enumerate(pieces)]
-    mine = [("", -1) if j in taken else normal.key(m) for j, m in enumerate(stored)]
-    return Laid(tuple(pieces), tuple(matched(theirs, mine, fixed)))
+    theirs: list[Hashable] = [
+        ("", i) if i in held else normal.key(p.said) for i, p in enumerate(pieces)
+    ]
+    mine: list[Hashable] = [NO_KEY if j in taken else normal.key(m) for j, m in enumerate(stored)]
+    pairs = matched(theirs, _without_hidden(theirs, mine, stored), fixed)
+    return Laid(tuple(pieces), tuple(pair for pair in pairs if pair not in rests))
 
 
 def _certain(pairs: Sequence[Pair], theirs: Keys, ours: Keys) -> list[Pair]:
@@ -66,6 +75,46 @@ def _certain(pairs: Sequence[Pair], theirs: Keys, ours: Keys) -> list[Pair]:
         for i, j in pairs
         if counts[ours[j]] == 1 or (i - 1, j - 1) in known or (i + 1, j + 1) in known
     ]
+
+
+def _without_hidden(theirs: Keys, mine: Keys, stored: Sequence[Message]) -> Keys:
+    """Of what is said more than once those are meant that are shown, while there are enough."""
+    hidden = [j for j, m in enumerate(stored) if not m.shown and mine[j] != NO_KEY]
+    if not hidden:
+        return mine
+    asked, shown = Counter(theirs), Counter(mine)
+    shown.subtract(mine[j] for j in hidden)
+    spare = {j for j in hidden if 0 < asked[mine[j]] <= shown[mine[j]]}
+    return [NO_KEY if j in spare else key for j, key in enumerate(mine)] if spare else mine
+
+
+def _rests(pieces: Sequence[Piece], stored: Sequence[Message], fixed: Sequence[Pair]) -> list[Pair]:
+    """Where a piece is what is left of one message alone: it holds those in place that are said
+    more than once, and is no pair itself."""
+    held, taken = {i for i, _ in fixed}, {j for _, j in fixed}
+    ours: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for j, m in enumerate(stored):
+        if j not in taken and m.shown:
+            ours[m.role, normal.bare(m.body)[:BEGINNING]].append(j)
+    found: list[Pair] = []
+    for i, piece in enumerate(pieces):
+        words = "" if i in held else normal.bare(piece.said.body)
+        likely = ours.get((piece.role, words[:BEGINNING]), ()) if len(words) > BEGINNING else ()
+        whole = [j for j in likely[-LIKELY_MAX:] if normal.is_cut(stored[j].body, piece.said.body)]
+        found += [(i, j) for j in whole] if len(whole) == 1 else []
+    return _between_others(found, fixed)
+
+
+def _between_others(some: Sequence[Pair], fixed: Sequence[Pair]) -> list[Pair]:
+    """Those that stand in one order with the others and with each other."""
+    kept: list[Pair] = []
+    for i, j in some:
+        at = bisect_left(fixed, (i, j))
+        before = max([*(j for _, j in fixed[at - 1 : at]), *(j for _, j in kept[-1:])], default=-1)
+        after = fixed[at][1] if at < len(fixed) else j + 1
+        if before < j < after:
+            kept.append((i, j))
+    return kept
 
 
 def comes_apart(said: NewMessage, stored: Sequence[Message]) -> bool:

@@ -445,7 +445,7 @@ def look(
     if habit.floating:
         known = {m.hash for m in stored}
         request = [one if one.hash in known else cleared(one, habit) for one in request]
-    laid = _before_heard(parted(lay(request, stored), stored), habit)
+    laid = _without_stray(_before_heard(parted(lay(request, stored), stored), habit), stored)
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
@@ -474,6 +474,20 @@ def _before_heard(laid: Laid, habit: Habit) -> Laid:
     strange = (i for i in range(len(laid.pieces)) if i not in paired)
     first = next((i for i in strange if _is_made_of(laid.pieces[i], heard)), len(laid.pieces))
     return replace(laid, pairs=tuple((i, j) for i, j in laid.pairs if i < first))
+
+
+def _without_stray(laid: Laid, stored: Sequence[Message]) -> Laid:
+    """Without the first pair of a window, if it is rather the end of a message further down, of
+    which the beginning is cut off: several were joined into that when they were new."""
+    if len(laid.pairs) < 2:
+        return laid
+    (i, j), (_, then) = laid.pairs[:2]
+    between = [m for m in stored[j + 1 : then] if m.shown]
+    said = laid.pieces[i].said
+    parts = normal.marks(between[-1].body) if between and between[-1].role == said.role else ()
+    if len(parts) > 1 and parts[-1] == normal.mark(said):
+        return replace(laid, pairs=laid.pairs[1:])
+    return laid
 
 
 def _is_made_of(piece: Piece, heard: frozenset[bytes]) -> bool:

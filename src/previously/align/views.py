@@ -15,11 +15,10 @@ from itertools import pairwise
 from previously.align import normal
 from previously.align.match import Pair
 from previously.align.normal import Said
-from previously.align.pieces import Laid, Piece
+from previously.align.pieces import BEGINNING, Laid, Piece
 from previously.model import Message, NewMessage
 
 VIEW_FROM = 3  # messages said after it: what is newer may be cleaned, or cut by the user
-BEGINNING = 12  # letters by which a message is found in a longer text
 STRETCH_MAX = 8  # messages between two known ones that are compared all with all
 
 Line = tuple[int, Said]  # where something is said, and what
