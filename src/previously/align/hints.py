@@ -133,6 +133,7 @@ class Habit:
         }
         return replace(
             self,
+            heard=tuple(map(bytes.fromhex, written.get("heard", ()))),
             floating=self.floating | floating,
             spots={**spots, **self.spots},
             told=self.told or frozenset(written["told"]),
@@ -140,5 +141,4 @@ class Habit:
             views={**dict(written.get("views", ())), **self.views},
             asked=self.asked or tuple(map(bytes.fromhex, written.get("asked", ()))),
             doubts=self.doubts or written.get("doubts", 0),
-            heard=self.heard or tuple(map(bytes.fromhex, written.get("heard", ()))),
-        )
+        ).hearing(self.heard)

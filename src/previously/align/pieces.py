@@ -52,7 +52,7 @@ def lay(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
         return Laid(tuple(Piece(i, one) for i, one in enumerate(request)), tuple(exact))
     certain = _certain(exact, raw, ours)
     pieces, fixed = _parted(request, stored, dict(certain))
-    rests = _rests(pieces, stored, fixed) if len(certain) < len(exact) else []
+    rests = set(_rests(pieces, stored, fixed) if len(certain) < len(exact) else ())
     fixed = sorted([*fixed, *rests])
     taken = {j for _, j in fixed}
     held = {i for i, _ in fixed}

@@ -216,8 +216,7 @@ class Scene:
     def _is_held(self, i: int, old: Spot) -> bool:
         """Whether a reply stands behind it that we have passed on then or since. An instruction
         that is as far from the end as before would have come behind it."""
-        behind = (k for k in range(i + 1, len(self.pieces)) if self.is_heard(k))
-        seen = (self.before.get(k) for k in behind)
+        seen = (self.before.get(k) for k in self._heard if k > i)
         return any(o is None or o.request != old.request or o.order > old.order for o in seen)
 
     @cached_property
@@ -319,7 +318,7 @@ class Scene:
 
     def _is_answered(self, i: int) -> bool:
         """Whether a reply of ours has come behind it that no request had before."""
-        return any(self.is_heard(k) and k not in self.before for k in self.spots if k > i)
+        return any(k > i and k in self.spots and k not in self.before for k in self._heard)
 
     def was_seen(self, i: int) -> bool:
         """Whether an earlier request had it, and none since was without it."""
@@ -331,7 +330,7 @@ class Scene:
 
     def is_heard(self, i: int) -> bool:
         """Whether it is nothing but replies that we have passed on ourselves: it was said."""
-        return bool(self._heard) and _is_made_of(self.pieces[i], self._heard)
+        return i in self._heard
 
     def is_doubtful(self, i: int) -> bool:
         """Whether an earlier request had it, and nothing has shown since what it is."""
@@ -342,8 +341,11 @@ class Scene:
         return [i for i in range(max(first, self.start), last) if self.is_unknown(i)]
 
     @cached_property
-    def _heard(self) -> frozenset[bytes]:
-        return frozenset(self.habit.heard)
+    def _heard(self) -> frozenset[int]:
+        if not self.habit.heard:
+            return frozenset()
+        heard = frozenset(self.habit.heard)
+        return frozenset(i for i, p in enumerate(self.pieces) if _is_made_of(p, heard))
 
     @cached_property
     def _far(self) -> list[int]:
