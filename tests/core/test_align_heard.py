@@ -70,6 +70,21 @@ def test_after_our_last_reply_nobody_else_replies_at_first_sight() -> None:
     assert texts(turn.appends) == ["five", "six", "seven", "eight", "nine"]
 
 
+def test_a_client_that_has_others_to_ask_as_well_is_believed_from_then_on() -> None:
+    """Every second reply comes from another model."""
+    kept = stored("u:one", "a:two", "u:three?", "a:four?")
+    told = ["u:one", "a:two", "u:three", "a:four", "u:five", "a:six", "u:seven"]
+    doubt = align(kept, history(*told))
+    assert doubt.reason == NOT_SETTLED
+    told += ["a:eight", "u:nine", "a:ten", "u:eleven"]
+    found = align(kept, history(*told), habit=hearing(doubt.habit, "eight"))
+    assert texts(turn_of(found).appends) == [line[2:] for line in told[4:]]
+    kept = [*kept, *stored(*(["u:"] * 4), *told[4:])[4:]]
+    again = Habit().recalling(found.habit.written())
+    found = align(kept, history(*told, "a:12", "u:13", "a:14", "u:15"), habit=again)
+    assert texts(turn_of(found).appends) == ["12", "13", "14", "15"]
+
+
 def test_what_comes_between_a_question_and_our_reply_to_it_was_not_said() -> None:
     """Where users often say two things in a row, and the last turns were taken back."""
     told = ["u:1", "u:2", "a:3", "u:4", "u:5", "a:6"]

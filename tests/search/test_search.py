@@ -125,14 +125,15 @@ async def test_the_background_feeds_the_index(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(runner, "SWEEP_EVERY_S", 0.01)
     async with Memory.open(tmp_path / "a.db") as memory:
         chat = await memory.chat("one")
-        for n in range(RIPE_MESSAGES):
+        # A sweep may find the chat while it is being filled; what is left then must be ripe still.
+        for n in range(2 * RIPE_MESSAGES):
             await chat.append("user", f"lantern {n}")
         async with asyncio.timeout(10):
             known = 0
             while known < RIPE_MESSAGES:
                 await asyncio.sleep(0.01)
                 known = (await memory._house.store.term_stats(chat._ref, [])).messages
-        assert len(await chat.search("lanterns", limit=100)) == RIPE_MESSAGES
+        assert len(await chat.search("lanterns", limit=200)) >= RIPE_MESSAGES
 
 
 def test_the_command_prints_what_was_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -104,6 +104,8 @@ def _came_before(scene: Scene, news: Sequence[int]) -> bool:
 def _is_strange(scene: Scene, hints: Hints, news: Sequence[int]) -> bool:
     """Whether somebody has replied since our last reply: it may be an instruction, which together
     with another one takes turns like a question and its answer."""
+    if has_others(scene, news):
+        return False
     ours = [i for i in scene.history if scene.is_heard(i)]
     last = next((j for j in range(len(scene.stored) - 1, -1, -1) if scene.stored[j].shown), -1)
     if last >= 0 and scene.stored[last].role == "assistant" and not scene.habit.doubts:
@@ -117,6 +119,14 @@ def _is_strange(scene: Scene, hints: Hints, news: Sequence[int]) -> bool:
     strange = (i for i in since if not scene.is_settled(i))
     said = (scene.pieces[i].said for i in strange)
     return any(one.tool_calls is None and _name(one) not in names for one in said)
+
+
+def has_others(scene: Scene, news: Sequence[int]) -> bool:
+    """Whether somebody else than we has replied to this client, as earlier requests have shown."""
+    asked = next((i for i in scene.history if scene.pieces[i].role == "user"), len(scene.pieces))
+    replies = (i for i in news if i > asked and scene.pieces[i].role == "assistant")
+    settled = (i for i in replies if scene.is_settled(i) and not scene.is_heard(i))
+    return scene.habit.others or next(settled, None) is not None
 
 
 def _are_certain(scene: Scene, hints: Hints, run: Sequence[int]) -> bool:

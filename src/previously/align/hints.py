@@ -75,6 +75,7 @@ class Habit:
     last_id: int | None = None  # of its last turn
     views: Mapping[int, int] = field(default_factory=dict[int, int])  # shown shortened, from where
     asked: tuple[bytes, ...] = ()  # the paragraphs of what was asked last and is not understood
+    others: bool = False  # replies have been kept that did not come from us
     doubts: int = 0  # requests since its last turn that were not understood
     heard: tuple[bytes, ...] = ()  # those of the replies to what was not understood, newest last
 
@@ -106,6 +107,7 @@ class Habit:
             "streams": self.streams,
             "views": sorted(self.views.items()),
             "asked": [mark.hex() for mark in self.asked],
+            "others": self.others,
             "doubts": self.doubts,
             "heard": [mark.hex() for mark in self.heard],
         }
@@ -140,5 +142,6 @@ class Habit:
             streams=written.get("streams") if self.streams is None else self.streams,
             views={**dict(written.get("views", ())), **self.views},
             asked=self.asked or tuple(map(bytes.fromhex, written.get("asked", ()))),
+            others=self.others or written.get("others", False),
             doubts=self.doubts or written.get("doubts", 0),
         ).hearing(self.heard)

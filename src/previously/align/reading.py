@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from previously.align import normal, phrases
-from previously.align.certainty import OVERLAP_MIN, Doubt, shows_end
+from previously.align.certainty import OVERLAP_MIN, Doubt, has_others, shows_end
 from previously.align.ending import Ending, Kind, ending
 from previously.align.hints import ASIDE, Habit, Hints
 from previously.align.match import Pair
@@ -193,7 +193,7 @@ def _sure(scene: Scene, hints: Hints, changes: Mending, end: Ending) -> Alignmen
         ),
     )
     habit = scene.remembered({*changes.ids, *end.news})
-    habit = habit.understood(hints)
+    habit = replace(habit.understood(hints), others=has_others(scene, end.news))
     places = _places(scene, changes, end.news)
     return Alignment(
         end.kind, end.reason, 1.0, places, habit, turn, scene.complete, guessed=changes.guessed
