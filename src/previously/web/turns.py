@@ -161,7 +161,7 @@ class Turns:
             if found.turn is None or not found.needs_all:
                 break
             if await self._recall(ref):
-                seen, found = await self._read(ref, request, room)
+                seen, found = await self._read_again(ref, request, room)
                 continue
             if not note and found.turn.mends:
                 found = self._lasting(seen, request, found)
@@ -171,7 +171,7 @@ class Turns:
             await self._service.store.record_turn(ref, found.turn.mending())
             self._service.wake(ref)
             note += f"{_mended(found.turn)}: "
-            seen, found = await self._read(ref, request, room)
+            seen, found = await self._read_again(ref, request, room)
         return seen, found, note
 
     async def _read_whole(
@@ -193,6 +193,13 @@ class Turns:
         also, read = await self._first_read(ref, wide, room)
         better = read.sure or not found.sure
         return (wide, also, read) if better else (request, seen, found)
+
+    async def _read_again(
+        self, ref: ChatRef, request: Request, room: Room
+    ) -> tuple[Glance, Alignment]:
+        """The reading of a request that is whole already."""
+        seen, found = await self._read(ref, request, room)
+        return seen, self._rejoined(seen, request, found)
 
     def _rejoined(self, seen: Glance, request: Request, found: Alignment) -> Alignment:
         """The reading, or after a doubt that has lasted what the client has said since it began."""
