@@ -22,6 +22,8 @@ NORMAL = Hints(type="normal")
 
 
 def hearing(habit: Habit, *replies: str) -> Habit:
+    """With these, whether or not what is stored here says enough to be known by."""
+    habit = replace(habit, in_touch=True)
     for reply in replies:
         habit = habit.hearing(normal.marks(reply))
     return habit
@@ -109,6 +111,20 @@ def test_what_was_heard_outlives_a_process_and_ends_with_the_doubt() -> None:
     many = hearing(Habit(), *(f"reply {n}" for n in range(2 * HEARD_MAX)))
     assert many.heard[-1] == normal.mark_of(f"reply {2 * HEARD_MAX - 1}")
     assert len(many.heard) == HEARD_MAX
+
+
+def test_replies_are_heard_only_of_what_is_this_chats_own() -> None:
+    told = ["a:a greeting of the card", "u:a first question", "a:a first answer"]
+    kept = stored(*told, "u:a second question", "a:a second answer")
+    own = align(kept, history(*told, "u:another second one", "u:and a third"))
+    other = align(kept, history(told[0], "u:something else", "u:and a third"))
+    for found, known in ((own, True), (other, False)):
+        assert found.turn is None
+        assert found.habit.in_touch == known
+        assert bool(found.habit.hearing([b"reply"]).heard) == known
+    shown = history("u:something else", "a:reply", "u:and more", "u:in a row")
+    habit = replace(own.habit.hearing(normal.marks("reply")), in_touch=False)
+    assert align(kept, shown, habit=habit).habit.in_touch  # it shows what was answered
 
 
 # What is said more than once, changes that are read together, and such as lead nowhere

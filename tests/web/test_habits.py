@@ -117,3 +117,22 @@ async def test_a_reply_that_grew_while_nothing_was_understood_is_known_as_it_is(
         await client.say("the end", "done")
         kept = [(m.role, m.body) for m in await door.messages() if m.shown]
         assert kept == client.holds()
+
+
+async def test_another_story_under_the_same_name_is_never_joined_to_a_chat(tmp_path: Path) -> None:
+    """One address for all chats of a client, as a user may set it up: the second one has no memory,
+    and the server says so, however long it goes on."""
+    async with opened(tmp_path) as door:
+        first, second = Tavern(door), Tavern(door)
+        for number in range(5):
+            await first.say(
+                f"the first question, number {number}", f"the first answer, no. {number}"
+            )
+        for number in range(8):
+            await second.say(f"of something else {number}", f"another answer, number {number}")
+        assert all(trace.startswith("pass") for trace in second.traces)
+        kept = [(m.role, m.body) for m in await door.messages() if m.shown]
+        assert kept == first.holds()
+        await first.say("back again", "welcome")
+        kept = [(m.role, m.body) for m in await door.messages() if m.shown]
+        assert kept == first.holds()

@@ -48,6 +48,20 @@ def shows_end(scene: Scene) -> bool:
     return not kept or _has_run(scene, NEAR_END)
 
 
+def is_in_touch(scene: Scene) -> bool:
+    """Whether this is a request of the chat at all, and not of another one that is sent under its
+    name: it shows messages that nobody says by chance, or replies of ours to such requests."""
+    if not scene.stored or any(scene.is_heard(i) for i in scene.spots):
+        return True
+    telling = {j for j, m in enumerate(scene.stored) if j and _is_telling(m)}
+    shown = sum(j in telling for _, j in scene.pairs)
+    return shown >= max(1, min(OVERLAP_MIN, len(telling)))
+
+
+def _is_telling(m: Message) -> bool:
+    return m.shown and len(normal.bare(m.body)) >= normal.SHARED_MIN
+
+
 def _has_run(scene: Scene, last: int) -> bool:
     """Whether several messages in a row are shared, among so many of the last that are."""
     return any(

@@ -76,19 +76,33 @@ class Habit:
     views: Mapping[int, int] = field(default_factory=dict[int, int])  # shown shortened, from where
     asked: tuple[bytes, ...] = ()  # the paragraphs of what was asked last and is not understood
     others: bool = False  # replies have been kept that did not come from us
+    in_touch: bool = True  # its last request was one of this chat, whatever else it meant
     doubts: int = 0  # requests since its last turn that were not understood
     heard: tuple[bytes, ...] = ()  # those of the replies to what was not understood, newest last
 
     def understood(self, hints: Hints) -> Habit:
         """After a turn of the client, with which every doubt has ended."""
         return replace(
-            self, streams=hints.stream, last_id=hints.last_id, asked=(), doubts=0, heard=()
+            self,
+            streams=hints.stream,
+            last_id=hints.last_id,
+            asked=(),
+            in_touch=True,
+            doubts=0,
+            heard=(),
         )
 
     def hearing(self, marks: Sequence[bytes]) -> Habit:
-        """With the paragraphs of a reply that was passed on: whoever shows it again has kept it."""
+        """With the paragraphs of a reply that was passed on: whoever shows it again has kept it.
+        Not of one to a request that may be another chat's, under the same name."""
+        if not self.in_touch:
+            return self
         heard = dict.fromkeys((*self.heard, *marks))
         return replace(self, heard=tuple(heard)[-HEARD_MAX:])
+
+    def joined(self, mine: Habit) -> Habit:
+        """What all have written down, with what this process has heard itself."""
+        return replace(self.hearing(mine.heard), in_touch=mine.in_touch)
 
     def written(self) -> dict[str, Any]:
         """What is worth to outlive a process: texts that are injected, or may be, and how turns are
@@ -108,6 +122,7 @@ class Habit:
             "views": sorted(self.views.items()),
             "asked": [mark.hex() for mark in self.asked],
             "others": self.others,
+            "in_touch": self.in_touch,
             "doubts": self.doubts,
             "heard": [mark.hex() for mark in self.heard],
         }
@@ -144,4 +159,5 @@ class Habit:
             asked=self.asked or tuple(map(bytes.fromhex, written.get("asked", ()))),
             others=self.others or written.get("others", False),
             doubts=self.doubts or written.get("doubts", 0),
-        ).hearing(self.heard)
+            in_touch=True,
+        ).joined(self)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from previously.align import normal, phrases
-from previously.align.certainty import OVERLAP_MIN, Doubt, has_others, shows_end
+from previously.align.certainty import OVERLAP_MIN, Doubt, has_others, is_in_touch, shows_end
 from previously.align.ending import Ending, Kind, ending
 from previously.align.hints import ASIDE, Habit, Hints
 from previously.align.match import Pair
@@ -223,7 +223,12 @@ def _unsure(scene: Scene, kind: Kind, reason: str) -> Alignment:
     places = tuple(Place("history") for _ in range(scene.messages))
     habit = scene.habit
     if kind == "unsure":
-        habit = replace(scene.remembered(set()), asked=scene.asked(), doubts=scene.habit.doubts + 1)
+        habit = replace(
+            scene.remembered(set()),
+            asked=scene.asked(),
+            in_touch=is_in_touch(scene),
+            doubts=scene.habit.doubts + 1,
+        )
     ends = shows_end(scene)
     return Alignment(kind, reason, share, places, habit, complete=scene.complete, goes_on=ends)
 

@@ -101,11 +101,11 @@ class Finder:
 
     async def _shows_last(self, ref: ChatRef, shown: AbstractSet[bytes]) -> bool:
         """Whether the newest reply to somebody is among what is shown, or the one before it: the
-        last turn may have been taken back."""
+        last turn may have been taken back. And one more, since refusals are alike."""
         newest = [m for m in await self._service.store.newest(ref, NEWEST) if m.shown]
         asked = next((n for n, m in enumerate(newest) if m.role == "user"), len(newest))
-        last = [m for m in newest[asked:] if _is_telling(m)][-2:]
-        return any(shown >= set(normal.marks(m.body)) for m in last)
+        last = [shown >= set(normal.marks(m.body)) for m in newest[asked:] if _is_telling(m)]
+        return any(last[-2:]) and sum(last) > 1
 
 
 def _is_telling(said: normal.Said) -> bool:

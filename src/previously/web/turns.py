@@ -389,9 +389,10 @@ class Turns:
             self._doubted(ref, habit)
 
     def answered(self, replies: Sequence[Sequence[bytes]]) -> list[str]:
-        """The chats in doubt of which one of these replies was heard, by its paragraphs."""
+        """The chats in doubt of which several of these replies were heard, by their paragraphs."""
         doubted = ((name, set(habit.heard)) for name, habit in self._habits.items() if habit.heard)
-        return [name for name, heard in doubted if any(heard.issuperset(one) for one in replies)]
+        shown = ((name, sum(heard.issuperset(one) for one in replies)) for name, heard in doubted)
+        return [name for name, count in shown if count > 1]
 
     async def record(self, turn: Turn, replies: Sequence[NewMessage]) -> None:
         """Write the turn down; if others came first, read it against what they left."""
