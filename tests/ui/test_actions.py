@@ -326,6 +326,7 @@ def test_a_model_is_added_and_tested_and_its_key_never_comes_back(
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     chat = server.chat("with a profile", SAID[:2])
     page.goto(f"{server.url}/#tab=settings&chat={chat}&scope=chat")
+    expect(page.get_by_role("textbox", name="Character")).to_be_visible()  # the chat's own form
     context = page.get_by_role("region", name="Context management")
     context.get_by_label("Summary profile").select_option("spare")
     page.get_by_role("button", name="Save", exact=True).click()
