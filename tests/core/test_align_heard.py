@@ -280,6 +280,31 @@ def test_nothing_that_is_stored_stands_behind_a_reply_that_came_later() -> None:
     assert texts(turn.appends) == ["more rain", "5", "rain"]
 
 
+def test_what_was_said_last_may_be_said_again_far_further_up() -> None:
+    """Everything since is taken back; or it is a window of the first messages and the last one."""
+    kept = stored(
+        "a:hi", *(f"{'ua'[n % 2]}:the message number {n}" for n in range(11)), "u:go?", "a:x?"
+    )
+    kept[11] = stored("u:go")[0]
+    told = ["a:hi", "u:the message number 0", "a:the message number 1", "u:go"]
+    doubt = align(kept, history(*told))
+    assert doubt.turn is None
+    habit = hearing(doubt.habit, "a reply to that")
+    turn = turn_of(align(kept, history(*told, "a:a reply to that", "u:more"), habit=habit))
+    assert texts(turn.appends) == ["go", "a reply to that", "more"]
+    assert len(turn.drops) == len(kept) - 3
+
+
+def test_a_question_beside_the_chat_makes_nothing_of_an_instruction() -> None:
+    """It shares nothing, and tells nothing of where things stood."""
+    kept = stored(*(f"{'ua'[n % 2]}:the message number {n}" for n in range(8)))
+    told = [f"{'ua'[n % 2]}:the message number {n}" for n in range(8)]
+    first = align(kept, history(*told[:6], "u:a note as the user", *told[6:], "u:ninth"))
+    aside = align(kept, history("u:translate this"), habit=first.habit)
+    assert aside.turn is None
+    assert replace(aside.habit, in_touch=True) == first.habit
+
+
 def test_words_that_anybody_says_again_do_not_keep_a_client_from_being_known() -> None:
     kept = stored("u:one", "a:two", "u:go on", "a:four", "u:go on?", "a:six?")
     found = rejoined(kept, "u:3", "a:4", "u:go on", "a:6", "u:go on", "a:8", "u:9")

@@ -132,7 +132,12 @@ def _missing(scene: Scene, out: Mending, ours: Sequence[Message], first: int) ->
     """Messages that the client shows no longer, between two that it does."""
     beginning = bisect_left(scene.pairs, first, key=itemgetter(1))
     if len(ours) > max(HIDES_MAX, beginning):
-        return  # it keeps its first messages and cuts off what follows
+        # It keeps its first messages and cuts off what follows; or all that is gone, and somebody
+        # says again what he said last.
+        after = [scene.pieces[i].said for i, _ in scene.pairs[beginning:]]
+        if len(after) == 1 and len(normal.bare(after[0].body)) < normal.SHARED_MIN:
+            out.doubt = MIXED
+        return
     elsewhere = {scene.mark(i): i for i in scene.spots}
     for m in ours:
         moved = elsewhere.get(normal.mark(m)) if elsewhere else None

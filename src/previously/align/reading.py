@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from previously.align import normal, phrases
-from previously.align.certainty import OVERLAP_MIN, Doubt, has_others, is_in_touch, shows_end
+from previously.align.certainty import (
+    FORK_MAX,
+    OVERLAP_MIN,
+    Doubt,
+    has_others,
+    is_in_touch,
+    shows_end,
+)
 from previously.align.ending import Ending, Kind, ending
 from previously.align.hints import ASIDE, Habit, Hints
 from previously.align.match import Pair
@@ -221,16 +228,19 @@ def _unsure(scene: Scene, kind: Kind, reason: str) -> Alignment:
     known = sum(i in scene.said for i in spoken)
     share = min(known / len(spoken), 0.99) if spoken else 0.0
     places = tuple(Place("history") for _ in range(scene.messages))
-    habit = scene.habit
-    if kind == "unsure":
-        habit = replace(
-            scene.remembered(set()),
-            asked=scene.asked(),
-            in_touch=is_in_touch(scene),
-            doubts=scene.habit.doubts + 1,
-        )
+    habit = scene.habit if kind != "unsure" else _doubted(scene)
     ends = shows_end(scene)
     return Alignment(kind, reason, share, places, habit, complete=scene.complete, goes_on=ends)
+
+
+def _doubted(scene: Scene) -> Habit:
+    """What is known after a request that was not understood. One that has nothing to do with the
+    chat, as a question beside it has not, tells nothing of it."""
+    in_touch = is_in_touch(scene)
+    if not in_touch and not scene.pairs and len(scene.stored) > FORK_MAX:
+        return replace(scene.habit, in_touch=False)
+    habit, doubts = scene.remembered(set()), scene.habit.doubts + 1
+    return replace(habit, asked=scene.asked(), in_touch=in_touch, doubts=doubts)
 
 
 def _confirms(

@@ -23,6 +23,7 @@ from previously.model import CLIENT, Message, NewMessage, State
 SPOTS_MAX = 128  # texts remembered of a chat
 VIEWS_MAX = 16  # of the newest messages that are shown shortened
 RESTS_AFTER = 2  # turns
+GAP_MAX = 8  # stored messages that may be missing before one that says what anybody says
 TURN = 2  # messages that are said in it: an instruction that is added is only one
 TWINS_MAX = 4  # that say the same and are told apart
 START = 0  # in the place of a message: there is none before it
@@ -475,7 +476,12 @@ def _before_heard(laid: Laid, habit: Habit) -> Laid:
     heard, paired = frozenset(habit.heard), {i for i, _ in laid.pairs}
     strange = (i for i in range(len(laid.pieces)) if i not in paired)
     first = next((i for i in strange if _is_made_of(laid.pieces[i], heard)), len(laid.pieces))
-    return replace(laid, pairs=tuple((i, j) for i, j in laid.pairs if i < first))
+    pairs = [(i, j) for i, j in laid.pairs if i < first]
+    if first < len(laid.pieces) and len(pairs) > 1 and pairs[-1][1] - pairs[-2][1] > GAP_MAX:
+        # What stands before that reply is the question to it, if it is what anybody says.
+        last = normal.bare(laid.pieces[pairs[-1][0]].said.body)
+        pairs = pairs[:-1] if len(last) < normal.SHARED_MIN else pairs
+    return replace(laid, pairs=tuple(pairs))
 
 
 def _without_stray(laid: Laid, stored: Sequence[Message]) -> Laid:
