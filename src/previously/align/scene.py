@@ -448,7 +448,9 @@ def look(
     if habit.floating:
         known = {m.hash for m in stored}
         request = [one if one.hash in known else cleared(one, habit) for one in request]
-    laid = _without_stray(_before_heard(parted(lay(request, stored), stored), habit), stored)
+    laid = _without_stray(
+        _before_heard(parted(lay(request, stored), stored), stored, habit), stored
+    )
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
@@ -468,7 +470,7 @@ def look(
     return Scene(stored, complete, len(request), tuple(pieces), pairs, start, habit, shorter)
 
 
-def _before_heard(laid: Laid, habit: Habit) -> Laid:
+def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
     """Without pairs behind a reply that we gave since the last turn that is stored: nothing that is
     stored can stand there, though somebody may have said the same again."""
     if not habit.heard:
@@ -477,11 +479,21 @@ def _before_heard(laid: Laid, habit: Habit) -> Laid:
     strange = (i for i in range(len(laid.pieces)) if i not in paired)
     first = next((i for i in strange if _is_made_of(laid.pieces[i], heard)), len(laid.pieces))
     pairs = [(i, j) for i, j in laid.pairs if i < first]
-    if first < len(laid.pieces) and len(pairs) > 1 and pairs[-1][1] - pairs[-2][1] > GAP_MAX:
-        # What stands before that reply is the question to it, if it is what anybody says.
-        last = normal.bare(laid.pieces[pairs[-1][0]].said.body)
-        pairs = pairs[:-1] if len(last) < normal.SHARED_MIN else pairs
+    if first < len(laid.pieces) and pairs and _is_said_again(laid, pairs, stored):
+        del pairs[-1]
     return replace(laid, pairs=tuple(pairs))
+
+
+def _is_said_again(laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message]) -> bool:
+    """Whether what stands before a reply of ours is the question to it rather than a stored one: it
+    is what anybody says, and more than a reply came after that one, or much is missing before."""
+    i, j = pairs[-1]
+    far = len(pairs) > 1 and j - pairs[-2][1] > GAP_MAX
+    after = [m for m in stored[j + 1 :] if m.shown]
+    short = len(normal.bare(laid.pieces[i].said.body)) < normal.SHARED_MIN
+    asks = laid.pieces[i].role == "user"
+    more = len(after) > 1 or any(m.role != "assistant" for m in after)
+    return short and asks and (far or more)
 
 
 def _without_stray(laid: Laid, stored: Sequence[Message]) -> Laid:
