@@ -329,7 +329,9 @@ def test_a_model_is_added_and_tested_and_its_key_never_comes_back(
     expect(page.get_by_role("textbox", name="Character")).to_be_visible()  # the chat's own form
     context = page.get_by_role("region", name="Context management")
     context.get_by_label("Summary profile").select_option("spare")
-    page.get_by_role("button", name="Save", exact=True).click()
+    with page.expect_response(lambda answer: answer.request.method == "PATCH") as saved:
+        page.get_by_role("button", name="Save", exact=True).click()
+    assert saved.value.ok
     expect(context.locator('[data-setting="summary_profile"]')).to_contain_text("Set here")
     fields = server.api("GET", f"chats/{chat}/settings")["fields"]
     assert next(f["own"] for f in fields if f["name"] == "summary_profile") == "spare"
