@@ -432,8 +432,8 @@ FAULTS = (
         "another-story-is-joined-to-a-chat-by-its-name",
         "alignment",
         "align/reading.py",
-        "in_touch=is_in_touch(scene),",
-        "in_touch=True,",
+        "in_touch = is_in_touch(scene)",
+        "in_touch = True",
         "tests/web/test_habits.py",
     ),
     Fault(
