@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from previously.model import NewMessage, Sent, Weight
+from previously.model import Doubted, NewMessage, Passed, Sent, Weight
 from previously.store import sending
 from previously.store.sql import SqlStore
 from tests.store.test_contract import chat_with
@@ -25,12 +25,31 @@ async def test_what_was_seen_of_a_client_since_leaves_the_rest_as_it_is(store: S
     chat, _ = await chat_with(store, 2)
     other, _ = await chat_with(store, 2, "nothing was sent here")
     await store.keep_sent([Sent(chat.ref.id, "a", '{"model": "m", "habit": {"spots": {}}}', 1)])
-    await store.keep_doubts({chat.ref.id: {"spots": {"x": 1}}, other.ref.id: {"spots": {}}})
+    doubts = {chat.ref.id: Doubted({"spots": {"x": 1}}), other.ref.id: Doubted({"spots": {}})}
+    await store.keep_sent([], doubts)
     kept = await store.last_sent(chat.ref)
     assert kept is not None
     assert (kept.tail_key, kept.sent_at_ms) == ("a", 1)
     assert json.loads(kept.facts) == {"model": "m", "habit": {"spots": {"x": 1}}}
     assert await store.last_sent(other.ref) is None
+
+
+async def test_requests_that_passed_are_counted_until_the_next_turn(store: SqlStore) -> None:
+    chat, _ = await chat_with(store, 2)
+    other, _ = await chat_with(store, 2, "nothing was sent here")
+    assert await store.passed_on(chat.ref) is None
+    await store.keep_sent([Sent(chat.ref.id, "a", "{}", 1)])
+    for at_ms, reason in ((2, "too little"), (3, "mixed")):
+        doubt = Doubted({}, Passed(at_ms, reason, at_ms))
+        await store.keep_sent([], {chat.ref.id: doubt, other.ref.id: doubt})
+    assert await store.passed_on(chat.ref) == Passed(5, "mixed", 3)
+    assert await store.passed_on(other.ref) == Passed(5, "mixed", 3)
+    again = {chat.ref.id: Doubted({}, Passed(1, "again", 5)), chat.ref.id + 99: Doubted({})}
+    await store.keep_sent([Sent(chat.ref.id, "b", "{}", 4)], again)
+    assert await store.passed_on(chat.ref) == Passed(1, "again", 5)
+    await store.keep_sent([Sent(chat.ref.id, "b", "{}", 6)])
+    assert await store.passed_on(chat.ref) is None
+    assert await store.passed_on(other.ref) == Passed(5, "mixed", 3)
 
 
 async def test_a_chat_is_found_by_its_newest_key_and_only_by_its_owner(store: SqlStore) -> None:

@@ -92,21 +92,21 @@ class Server:
     def talk(self, name: str, said: list[str]) -> None:
         """Turns through the proxy, by a client that keeps no history of its own."""
         for text in said:
-            body = {
-                "model": "any",
-                "messages": [
-                    {"role": "system", "content": "You are Mara, who keeps the lighthouse."},
-                    {"role": "user", "content": text},
-                ],
-                "previously": {"managed": True},
-            }
-            request = urllib.request.Request(
-                f"{self.url}/c/{quote(name)}/v1/chat/completions",
-                data=json.dumps(body).encode(),
-                headers={"Content-Type": "application/json", "Authorization": "Bearer any"},
-            )
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                answer.read()
+            told = [
+                {"role": "system", "content": "You are Mara, who keeps the lighthouse."},
+                {"role": "user", "content": text},
+            ]
+            self.ask(name, told, previously={"managed": True})
+
+    def ask(self, name: str, messages: list[dict[str, str]], **more: Any) -> None:
+        """One request through the proxy."""
+        request = urllib.request.Request(
+            f"{self.url}/c/{quote(name)}/v1/chat/completions",
+            data=json.dumps({"model": "any", "messages": messages, **more}).encode(),
+            headers={"Content-Type": "application/json", "Authorization": "Bearer any"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            answer.read()
 
     def sent(self, chat: str, turns: int) -> None:
         """Wait until so many turns are written down."""

@@ -607,3 +607,30 @@ def test_what_the_month_cannot_pay_is_asked_about_first(
     expect(page.get_by_text("Every closed turn is being summarised.")).to_be_visible()
     proxied.settle(chat)
     assert proxied.api("GET", "usage?by=chat")["items"][0]["calls"] > 0
+
+
+def test_what_went_on_as_it_came_is_told_where_one_looks_for_it(
+    proxied: Server, open_page: Open
+) -> None:
+    chat = proxied.chat("harbour", ["The lamp is lit.", "And the keeper sleeps."])
+    page = open_page(f"{proxied.url}/#tab=history&chat={chat}")
+    expect(page.locator(".floor").first).to_be_visible()
+    told = page.locator("[data-passed]")
+    expect(told).to_have_count(0)
+    other = [{"role": "user", "content": "Is the pass open?"}] * 3
+    proxied.ask("harbour", other)
+    expect(told).to_contain_text("1 request passed on unchanged")
+    expect(told).to_contain_text("does not continue what is stored")
+    proxied.ask("harbour", other)
+    expect(told).to_contain_text("2 requests")
+    page.goto(f"{proxied.url}/#tab=prompt&chat={chat}")
+    expect(told).to_contain_text("2 requests")
+    proxied.talk("harbour", ["Wake him."])
+    expect(told).to_have_count(0)
+
+
+def test_an_address_of_no_chat_leads_to_those_there_are(server: Server, open_page: Open) -> None:
+    server.chat("here", ["The lamp is lit."])
+    page = open_page(f"{server.url}/#tab=history&chat=elsewhere")
+    page.get_by_role("link", name="All chats").click()
+    expect(page.get_by_text("here", exact=True).first).to_be_visible()

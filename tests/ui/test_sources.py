@@ -7,6 +7,8 @@ import json
 import re
 from pathlib import Path
 
+from previously.align import ending, mend, reading
+
 ROOT = Path(__file__).parents[2]
 FRONT = ROOT / "frontend"
 STATIC = ROOT / "src/previously/web/static"
@@ -52,6 +54,19 @@ def test_both_languages_have_the_same_words() -> None:
 def test_chinese_is_chinese() -> None:
     plain = {key for key, words in _words("zh").items() if not re.search(r"[一-鿿]", words)}
     assert {key for key in plain if not key.startswith(ALIKE)} == set()
+
+
+def test_every_reason_for_passing_a_request_on_is_said_in_both_languages() -> None:
+    told = {
+        value
+        for module in (ending, mend, reading)
+        for name, value in vars(module).items()
+        if name.isupper() and isinstance(value, str) and " " in value
+    }
+    reasons = told - {reading.UNKNOWN_LAST}  # of a side request, which is no turn at all
+    assert len(reasons) == 10
+    slugs = {re.sub(r"[^a-z0-9]+", "_", reason.lower()).strip("_") for reason in reasons}
+    assert {f"said.{slug}" for slug in slugs} <= _words("en").keys()
 
 
 def test_markup_is_made_in_one_file_only() -> None:

@@ -304,10 +304,10 @@ async def test_a_chat_without_a_name_is_found_while_its_last_turn_is_written_dow
     async with opened(tmp_path, settings=FAR) as door:
         real, writing = door.house.store.keep_sent, asyncio.Event()
 
-        async def slow(turns: Any) -> None:
+        async def slow(*told: Any) -> None:
             writing.set()
             await asyncio.sleep(1.0)
-            await real(turns)
+            await real(*told)
 
         door.break_store(keep_sent=slow)
         client = Tavern(door, chat="")

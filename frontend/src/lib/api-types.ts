@@ -115,6 +115,7 @@ export type ChatFull = {
   working: boolean;
   due: boolean;
   wishes: string[];
+  passed: Passed | null;
 };
 
 export type ChatPage = {
@@ -327,6 +328,12 @@ export type NewProfile = {
 export type NewToken = {
   name: string;
   scopes: ("read" | "write" | "admin")[];
+};
+
+export type Passed = {
+  requests: number;
+  reason: string;
+  at_ms: number;
 };
 
 export type Place = {

@@ -15,6 +15,7 @@ import { Empty, Shown } from "../ui/states";
 import { Title } from "../ui/title";
 import { VList } from "../ui/vlist";
 import { Floor, HUES } from "./floor";
+import { PassedOn } from "./passed";
 
 const PAGE_SIZE = 100; // HistoryPageSize; the chat's own setting replaces it
 const CHUNK = 100; // floors asked for at once while scrolling
@@ -39,6 +40,7 @@ export default function History(): JSX.Element {
   return (
     <>
       <Title text={t("tab.history")} ofChat lead={t("history.lead")} />
+      <PassedOn />
       <ul class="legend" aria-label={t("history.legend")}>
         {HUES.map((how) => <li key={how} class={`hue-${how}`}><i />{t(`how.${how}`)}</li>)}
       </ul>

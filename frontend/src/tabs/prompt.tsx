@@ -11,6 +11,7 @@ import type { Block, LastSent, Prompt } from "../lib/api-types";
 import { Icon } from "../ui/icon";
 import { Empty, Shown } from "../ui/states";
 import { Title } from "../ui/title";
+import { PassedOn } from "./passed";
 
 export const PLACE_HUE: Record<string, string> = {
   carried: "summary", standing: "standing", cover: "summary", raw: "dropped", tail: "verbatim",
@@ -66,6 +67,7 @@ export default function PromptTab(): JSX.Element {
   return (
     <>
       <Title text={t("tab.prompt")} ofChat lead={t("prompt.lead")} />
+      <PassedOn />
       <Shown of={prompt}>
         {(data) => {
           const shown = budget.value ?? data.budget_tokens;

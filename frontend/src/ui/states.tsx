@@ -2,7 +2,9 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import type { Resource } from "../lib/resource";
+import { Problem } from "../lib/api";
 import { t } from "../lib/i18n";
+import { href } from "../lib/route";
 import { Icon, type IconName } from "./icon";
 import { words } from "./toast";
 
@@ -34,14 +36,18 @@ export function Empty({ icon, title, text, children }: EmptyProps): JSX.Element 
 }
 
 export function Failed({ error, retry }: { error: unknown; retry: () => void }): JSX.Element {
+  const gone = error instanceof Problem && error.status === 404; // to ask again changes nothing
   return (
     <div class="state" role="alert">
       <Icon name="warn" />
       <h2>{t("problem.title")}</h2>
       <p>{words(error)}</p>
-      <button type="button" onClick={retry}>
-        <Icon name="refresh" /> {t("retry")}
-      </button>
+      <div class="row">
+        <button type="button" onClick={retry}>
+          <Icon name="refresh" /> {t("retry")}
+        </button>
+        {gone && <a class="button" href={href({ tab: "chats", chat: "" })}>{t("problem.chats")}</a>}
+      </div>
     </div>
   );
 }

@@ -25,7 +25,9 @@ def add(commands: Any) -> None:
         "--trace", action="store_true", help="say for every message how it stands in the prompt"
     )
     parser.add_argument(
-        "--last", action="store_true", help="what the proxy has sent last, by size and id"
+        "--last",
+        action="store_true",
+        help="what the proxy has sent last, by size and id, and what went on as it came since",
     )
     parser.add_argument(
         "--text", action="store_true", help="with --last: also what those ids hold now"

@@ -42,7 +42,7 @@ from previously.model.prompts import (
     total_tokens,
     wire_all,
 )
-from previously.model.sent import Sent, SentTurn, Weight
+from previously.model.sent import Doubted, Passed, Sent, SentTurn, Weight
 from previously.model.snapshots import BACKLOG_MAX, Backlog, Snapshot, Uncovered
 from previously.model.summaries import (
     EXTRACTIVE,
@@ -83,6 +83,7 @@ __all__ = [
     "Chat",
     "ChatRef",
     "Cleaning",
+    "Doubted",
     "Draft",
     "Dropped",
     "Fold",
@@ -97,6 +98,7 @@ __all__ = [
     "NewCarried",
     "NewMessage",
     "Part",
+    "Passed",
     "Prompt",
     "Rebuild",
     "Recall",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,23 @@ class Sent:
     facts: str  # JSON
     sent_at_ms: int
     weight: Weight | None = None  # None: it is not drawn in any chart
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Requests of a chat's client that went on as they came, since its newest turn."""
+
+    requests: int
+    reason: str  # why the last of them was not understood
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """What was seen of a chat's client since its newest turn."""
+
+    habit: Mapping[str, Any]
+    passed: Passed | None = None  # beyond what is written down already; None: nothing
 
 
 @dataclass(frozen=True, slots=True)

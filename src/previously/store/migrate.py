@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from previously.errors import SchemaTooNew, SchemaTooOld
 
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 HEAD = KNOWN[-1]
 
 

@@ -451,6 +451,16 @@ sent = sa.Table(  # what went upstream for a chat's newest turn: sizes and ids, 
     sa.Index(None, "tail_key"),
 )
 
+passed = sa.Table(  # requests that went on as they came since the newest turn, and why
+    "passed",
+    metadata,
+    _chat_id(primary_key=True),
+    sa.Column("requests", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("passed_at", Key, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 sent_turn = sa.Table(  # what the prompts of a chat have weighed, the newest of them: for charts
     "sent_turn",
     metadata,

@@ -1,5 +1,5 @@
 """Transactions on what was sent upstream: the newest per chat, found again by the client's words,
-and what the prompts before it have weighed."""
+what the prompts before it have weighed, and what went on since without being understood."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from previously.model import BIRTH_MASK, ChatRef, Sent, SentTurn, Weight, birth, key
-from previously.store.schema import chat, message, sent, sent_turn
+from previously.model import (
+    BIRTH_MASK,
+    ChatRef,
+    Doubted,
+    Passed,
+    Sent,
+    SentTurn,
+    Weight,
+    birth,
+    key,
+)
+from previously.store.schema import chat, message, passed, sent, sent_turn
 
 FITTING_MAX = 8  # chats that may end with the same words; more tell nothing
 TURNS_KEPT = 500  # of each chat
@@ -24,6 +34,15 @@ _KEEP = sa.text(
     " ON CONFLICT (chat_id) DO UPDATE"
     " SET tail_key = excluded.tail_key, facts = excluded.facts, sent_at = excluded.sent_at"
 )
+_PASS = sa.text(
+    "INSERT INTO passed (chat_id, requests, reason, passed_at)"
+    " SELECT id, CAST(:requests AS INTEGER), CAST(:reason AS TEXT), CAST(:at_ms AS BIGINT)"
+    " FROM chat WHERE id = :chat"
+    " ON CONFLICT (chat_id) DO UPDATE SET requests = passed.requests + excluded.requests,"
+    " reason = excluded.reason, passed_at = excluded.passed_at"
+)
+_UNDERSTOOD = sa.delete(passed).where(passed.c.chat_id == sa.bindparam("chat"))
+_PASSED = sa.select(passed).where(passed.c.chat_id == sa.bindparam("chat"))
 _LAST = sa.select(sent).where(sent.c.chat_id == sa.bindparam("chat"))
 _ADD = sa.text(
     "INSERT INTO sent_turn (chat_id, n, born, tokens, client_tokens, budget_tokens, same_tokens,"
@@ -55,8 +74,11 @@ _BEFORE = sa.select(sa.func.coalesce(sa.func.sum(message.c.tokens), 0)).where(*_
 _SINCE = sa.select(message.c.id, message.c.tokens).where(*_BORN).order_by(message.c.id)
 
 
-def keep(conn: sa.Connection, news: Sequence[Sent]) -> None:
-    """Replace what is known of each chat; of one chat the last stands."""
+def keep(
+    conn: sa.Connection, news: Sequence[Sent], doubts: Mapping[int, Doubted] | None = None
+) -> None:
+    """Replace what is known of each chat; of one chat the last stands. Then what was seen of
+    clients since: all of it or nothing, so that it can be tried again."""
     by_chat = sorted(news, key=_chat)  # one order for all: no two wait in a circle
     for chat_id, turns_of_it in groupby(by_chat, _chat):
         some = list(turns_of_it)
@@ -64,21 +86,34 @@ def keep(conn: sa.Connection, news: Sequence[Sent]) -> None:
         last_one = some[-1]
         values = {"tail": last_one.tail_key, "facts": last_one.facts, "at_ms": last_one.sent_at_ms}
         conn.execute(_KEEP, {"chat": chat_id, **values})
+        conn.execute(_UNDERSTOOD, {"chat": chat_id})
+    for chat_id, doubted in sorted((doubts or {}).items()):
+        _doubt(conn, chat_id, doubted)
 
 
 def _chat(one: Sent) -> int:
     return one.chat_id
 
 
-def doubt(conn: sa.Connection, habits: Mapping[int, Mapping[str, Any]]) -> None:
+def _doubt(conn: sa.Connection, chat_id: int, doubted: Doubted) -> None:
     """What a request has shown of its client that was not understood, beside what was sent last.
     Where nothing was, nothing stored can be taken for something else."""
-    for chat_id, habit in sorted(habits.items()):
-        row = conn.execute(_LAST, {"chat": chat_id}).one_or_none()
-        if row is not None:
-            facts = json.dumps({**json.loads(row.facts), "habit": habit}, ensure_ascii=False)
-            values = {"tail": row.tail_key, "facts": facts, "at_ms": row.sent_at}
-            conn.execute(_KEEP, {"chat": chat_id, **values})
+    row = conn.execute(_LAST, {"chat": chat_id}).one_or_none()
+    if row is not None:
+        told = {**json.loads(row.facts), "habit": doubted.habit}
+        facts = json.dumps(told, ensure_ascii=False)
+        values = {"tail": row.tail_key, "facts": facts, "at_ms": row.sent_at}
+        conn.execute(_KEEP, {"chat": chat_id, **values})
+    if doubted.passed is not None:
+        more = doubted.passed
+        values = {"requests": more.requests, "reason": more.reason, "at_ms": more.at_ms}
+        conn.execute(_PASS, {"chat": chat_id, **values})
+
+
+def passed_on(conn: sa.Connection, ref: ChatRef) -> Passed | None:
+    """What went on as it came since the newest turn; None: nothing."""
+    row = conn.execute(_PASSED, {"chat": ref.id}).one_or_none()
+    return None if row is None else Passed(row.requests, row.reason, row.passed_at)
 
 
 def _add(conn: sa.Connection, chat_id: int, some: Sequence[Sent]) -> None:

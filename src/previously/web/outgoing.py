@@ -66,7 +66,7 @@ class Outgoing:
     prompt: Prompt | None = None
     layout: Layout = NO_LAYOUT  # the client's own messages around the prompt's
     failed: bool = False  # the memory did not come to know what it means; it may be able to later
-    unsure: bool = False  # it is a turn, but not one of the chat that it names
+    doubt: str = ""  # why it is not certain to be a turn of the chat that it names
     fresh: bool = False  # it starts a chat, which is made once it is answered
 
     @staticmethod

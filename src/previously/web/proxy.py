@@ -180,7 +180,7 @@ class Proxy:
         if given.name is None:
             return self._fresh(given) or await self._found(given, given.messages, room)
         made = await self._prepared(given, room)
-        return (self._fresh(given) if made.unsure else None) or (given, made)
+        return (self._fresh(given) if made.doubt else None) or (given, made)
 
     def _fresh(self, given: Exchange) -> tuple[Exchange, Outgoing] | None:
         """For a first message that starts a chat of its own: made once there is an answer."""
@@ -298,13 +298,13 @@ class Proxy:
         # All that a reply on its way holds on to: neither the prompt nor the request.
         note = Note(outgoing, model) if keeps and turn is not None else None
         missed = exchange if outgoing.failed else None
-        doubted = exchange.name if outgoing.unsure else None
+        doubted, doubt = (exchange.name if outgoing.doubt else None), outgoing.doubt
 
         async def record(replies: tuple[NewMessage, ...]) -> None:
             if keeps and replies and missed is not None:
                 await self._catch_up(missed, replies)
             if keeps and replies and doubted is not None:
-                await self._safely(self._turns.heard(doubted, replies), None)
+                await self._safely(self._turns.heard(doubted, doubt, replies), None)
             if replies and turn is not None and note is not None:
                 await self._record(hearing.signed(turn), note, replies)
 

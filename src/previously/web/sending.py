@@ -12,11 +12,22 @@ import json
 import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from previously.align import Habit, normal
 from previously.errors import PreviouslyError
-from previously.model import BIRTH_MASK, ChatRef, NewMessage, Prompt, Sent, Weight, birth
+from previously.model import (
+    BIRTH_MASK,
+    ChatRef,
+    Doubted,
+    NewMessage,
+    Passed,
+    Prompt,
+    Sent,
+    Weight,
+    birth,
+)
 from previously.service import OWNER, Service
 from previously.text.wire import text_of
 from previously.web.outgoing import Outgoing
@@ -58,6 +69,33 @@ class Note:
         return Sent(self.ref.id, self.key, self._facts, self.at_ms, self._weight)
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """What is known of a client since its newest turn, and not written down yet."""
+
+    ref: ChatRef
+    habit: Habit
+    passed: Passed | None = None
+
+    def before(self, later: _Doubt) -> _Doubt:
+        """Both of them, of which this one is the older."""
+        if self.passed is None or later.passed is None:
+            return replace(later, passed=later.passed or self.passed)
+        requests = self.passed.requests + later.passed.requests
+        return replace(later, passed=replace(later.passed, requests=requests))
+
+    def is_since(self, note: Note) -> bool:
+        """Whether this was seen after a turn of the same chat: an earlier doubt ended with it. A
+        request that has nothing to do with the chat is not counted among its own."""
+        mine, its = self.habit.requests, note.habit.requests
+        beside = self.passed is not None and self.passed.at_ms >= note.at_ms
+        return mine > its or (mine == its and beside)
+
+    def told(self) -> Doubted:
+        """As it is written down."""
+        return Doubted(self.habit.written(), self.passed)
+
+
 def keys_of(history: Sequence[NewMessage]) -> list[str]:
     """What a chat may be known by, from the newest words on."""
     said = [m for m in reversed(history) if m.role == "user"][:KEYS_LOOKED_AT]
@@ -88,7 +126,7 @@ class Sending:
         self._leaving: Mapping[int, Note] = {}  # those that are being written down
         self._asked: OrderedDict[str, ChatRef] = OrderedDict()  # the last that were asked with each
         self._turns: deque[Note] = deque(maxlen=NOTED_MAX)
-        self._doubts: OrderedDict[int, Habit] = OrderedDict()  # the newest of each chat
+        self._doubts: OrderedDict[int, _Doubt] = OrderedDict()  # of each chat
         self._writing: asyncio.Task[None] | None = None
 
     def note(self, note: Note) -> None:
@@ -96,6 +134,8 @@ class Sending:
         if self._service.store.read_only:
             return
         note.at_ms = self._service.now_ms()
+        if note.ref.id in self._doubts and not self._doubts[note.ref.id].is_since(note):
+            del self._doubts[note.ref.id]
         self._turns.append(note)
         for key in note.keys:
             self._asked[key] = note.ref
@@ -108,15 +148,20 @@ class Sending:
             self._notes.popitem(last=False)
         self._write_later()
 
-    def doubt(self, ref: ChatRef, habit: Habit) -> None:
-        """A request was not understood; this is what its client is known by since."""
+    def doubt(self, ref: ChatRef, habit: Habit, why: str) -> None:
+        """A request was not understood; this is what its client is known by since. `why`, once it
+        was answered."""
         if self._service.store.read_only:
             return
-        self._doubts[ref.id] = habit
-        self._doubts.move_to_end(ref.id)
+        passed = Passed(1, why, self._service.now_ms()) if why else None
+        self._keep_doubt(_Doubt(ref, habit, passed))
         if len(self._doubts) > NOTED_MAX:
             self._doubts.popitem(last=False)
         self._write_later()
+
+    def _keep_doubt(self, doubt: _Doubt) -> None:
+        before = self._doubts.pop(doubt.ref.id, None)
+        self._doubts[doubt.ref.id] = doubt if before is None else before.before(doubt)
 
     def _write_later(self) -> None:
         if self._writing is None or self._writing.done():
@@ -142,22 +187,28 @@ class Sending:
         turns, doubts = list(self._turns), self._doubts
         self._turns.clear()
         self._doubts = OrderedDict()
+        doubts = _newer(doubts, notes)
+        told = {chat_id: doubt.told() for chat_id, doubt in doubts.items()}
         try:
-            if turns:
-                await self._service.store.keep_sent([note.sent() for note in turns])
-            if doubts := _newer(doubts, notes):
-                told = {chat_id: habit.written() for chat_id, habit in doubts.items()}
-                await self._service.store.keep_doubts(told)
+            await self._service.store.keep_sent([note.sent() for note in turns], told)
         except PreviouslyError as error:
             log.warning("what was sent last is not written down yet: %s", error)
-            self._notes = OrderedDict({**notes, **self._notes})
-            self._doubts = OrderedDict({**doubts, **self._doubts})
-            self._turns.extendleft(reversed(turns[: NOTED_MAX - len(self._turns)]))
+            self._put_back(notes, turns, doubts)
             return
         finally:
             self._leaving = {}
-        for note in notes.values():
-            self._service.changed(note.ref)  # charts have one point more
+        for ref in dict.fromkeys(one.ref for one in (*notes.values(), *doubts.values())):
+            self._service.changed(ref)  # charts have one point more, or something went on as it was
+
+    def _put_back(
+        self, notes: Mapping[int, Note], turns: list[Note], doubts: Mapping[int, _Doubt]
+    ) -> None:
+        """What could not be written down, before what has come since."""
+        self._notes = OrderedDict({**notes, **self._notes})
+        self._turns.extendleft(reversed(turns[: NOTED_MAX - len(self._turns)]))
+        since, self._doubts = self._doubts, OrderedDict(doubts)
+        for doubt in since.values():
+            self._keep_doubt(doubt)
 
     async def close(self) -> None:
         """Write down the rest."""
@@ -168,13 +219,9 @@ class Sending:
             await self.write()
 
 
-def _newer(doubts: Mapping[int, Habit], notes: Mapping[int, Note]) -> OrderedDict[int, Habit]:
+def _newer(doubts: Mapping[int, _Doubt], notes: Mapping[int, Note]) -> dict[int, _Doubt]:
     """What was seen after the turns that are noted of the same chats."""
-    return OrderedDict(
-        (n, habit)
-        for n, habit in doubts.items()
-        if n not in notes or notes[n].habit.requests < habit.requests
-    )
+    return {n: one for n, one in doubts.items() if n not in notes or one.is_since(notes[n])}
 
 
 def habit_in(sent: Sent | None) -> Mapping[str, Any]:

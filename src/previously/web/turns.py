@@ -92,7 +92,7 @@ class Turns:
         self,
         service: Service,
         budget_tokens: int | None,
-        doubted: Callable[[ChatRef, Habit], None],
+        doubted: Callable[[ChatRef, Habit, str], None],
     ) -> None:
         self._service = service
         self._doubted = doubted  # told what a request has shown that was not understood
@@ -124,8 +124,8 @@ class Turns:
         request, ref, seen, found, note = await self._understood(request, room)
         if found.turn is None:
             recorded = seen is None or seen.snapshot.recording
-            unsure = found.kind == "unsure" and recorded
-            return replace(Outgoing.unchanged(note + found.reason), unsure=unsure)
+            doubt = found.reason if found.kind == "unsure" and recorded else ""
+            return replace(Outgoing.unchanged(note + found.reason), doubt=doubt)
         if ref is None:
             ref = (await self._service.open_chat(request.name)).ref
         return await self._outgoing(ref, request, found, seen, room, note)
@@ -147,7 +147,7 @@ class Turns:
             if found.kind == "unsure":
                 self.unread.keep(request)
                 if ref is not None:
-                    self._doubted(ref, found.habit)
+                    self._doubted(ref, found.habit, "")
             self._refs.pop(request.name, None)  # it may be deleted, and another one have its name
         return request, ref, seen, found, note
 
@@ -377,8 +377,9 @@ class Turns:
             ref = (await self._service.open_chat(request.name)).ref
         await self.record(self._turn(ref, request, found), replies)
 
-    async def heard(self, name: str, replies: Sequence[NewMessage]) -> None:
-        """A request that was not understood is answered: its next one may show the answer."""
+    async def heard(self, name: str, doubt: str, replies: Sequence[NewMessage]) -> None:
+        """A request that was not understood, and why, is answered: its next one may show the
+        answer, and people may want to know that it was not kept."""
         before = self.unread.grows(name)
         bodies = [before + reply.body for reply in replies]
         marks = [mark for body in bodies for mark in normal.marks(body)]
@@ -386,7 +387,7 @@ class Turns:
         self._note(name, habit)
         ref = await self._find(name)
         if ref is not None:
-            self._doubted(ref, habit)
+            self._doubted(ref, habit, doubt)
 
     def answered(self, replies: Sequence[Sequence[bytes]]) -> list[str]:
         """The chats in doubt of which several of these replies were heard, by their paragraphs."""

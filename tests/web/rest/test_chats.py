@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from previously.align.ending import NO_MATCH
 from previously.formats import openai
 from previously.model import NewMessage
 from previously.testing import ScriptedLlm
+from previously.web import sending
 from tests.web.rest.rig import Rest, opened, spoken
 
 PRICE = {"input_usd": 1, "output_usd": 9}
@@ -31,6 +33,21 @@ async def test_a_chat_is_made_listed_changed_and_found_again(either: Rest):
     assert full["tokens"] > 300
     assert (await either.get("chats?q=HARBOUR"))["items"]
     assert not (await either.get("chats?q=desert"))["items"]
+
+
+async def test_a_chat_tells_what_went_on_as_it_came(either: Rest, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sending, "WRITE_EVERY_S", 0.01)
+    chat = await either.chat(30)
+    assert (await either.get(f"chats/{chat}"))["passed"] is None
+    other = [{"role": "user", "content": "Is the pass open?"}] * 3
+    body = {"model": "m", "messages": other}
+    assert (await either.call("POST", "/c/harbour/v1/chat/completions", json=body)).status == 200
+    async with asyncio.timeout(10):
+        while (told := (await either.get(f"chats/{chat}"))["passed"]) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert told["requests"] == 1
+    assert told["reason"] == NO_MATCH
+    assert told["at_ms"] > 0
 
 
 async def test_a_name_is_taken_once(rest: Rest):

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from previously.model import ChatRef, Fold, FoldKey, Message, Sent, SentTurn, Snapshot
+from previously.model import (
+    ChatRef,
+    Doubted,
+    Fold,
+    FoldKey,
+    Message,
+    Passed,
+    Sent,
+    SentTurn,
+    Snapshot,
+)
 from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX
 
 
@@ -31,9 +41,13 @@ class Prompts(Protocol):
         """Whether it stands, or a newer one: False if the chat has changed since `seen_rev`."""
         ...
 
-    async def keep_sent(self, sent: Sequence[Sent]) -> None: ...
+    async def keep_sent(
+        self, sent: Sequence[Sent], doubts: Mapping[int, Doubted] | None = None
+    ) -> None: ...
 
-    async def keep_doubts(self, habits: Mapping[int, Mapping[str, Any]]) -> None: ...
+    async def passed_on(self, ref: ChatRef) -> Passed | None:
+        """Requests that went on as they came since the newest turn; None: none."""
+        ...
 
     async def last_sent(self, ref: ChatRef) -> Sent | None: ...
 

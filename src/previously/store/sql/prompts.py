@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from previously.model import ChatRef, Fold, FoldKey, Message, Sent, SentTurn, Snapshot
+from previously.model import (
+    ChatRef,
+    Doubted,
+    Fold,
+    FoldKey,
+    Message,
+    Passed,
+    Sent,
+    SentTurn,
+    Snapshot,
+)
 from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX, Settings, layered
 from previously.store import folds, sending, snapshots
 from previously.store.folds import KnownFold
@@ -99,13 +108,15 @@ class Prompts(Connected):
     async def save_fold(self, ref: ChatRef, moved: Fold, seen_rev: int) -> bool:
         return await self._change(ref, folds.save, moved, seen_rev, self._clock_ms())
 
-    async def keep_sent(self, sent: Sequence[Sent]) -> None:
-        """Replace what is known of these chats; several in one transaction."""
-        await self._db.write(sending.keep, sent)
+    async def keep_sent(
+        self, sent: Sequence[Sent], doubts: Mapping[int, Doubted] | None = None
+    ) -> None:
+        """Replace what is known of these chats, then what was seen of clients since, chat by chat:
+        one transaction."""
+        await self._db.write(sending.keep, sent, doubts)
 
-    async def keep_doubts(self, habits: Mapping[int, Mapping[str, Any]]) -> None:
-        """What was seen of clients since, chat by chat; the rest of what was sent stays."""
-        await self._db.write(sending.doubt, habits)
+    async def passed_on(self, ref: ChatRef) -> Passed | None:
+        return await self._db.read(sending.passed_on, ref)
 
     async def last_sent(self, ref: ChatRef) -> Sent | None:
         return await self._db.read(sending.last, ref)

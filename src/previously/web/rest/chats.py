@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
@@ -149,6 +150,7 @@ async def full(use: Service, ref: ChatRef) -> shapes.ChatFull:
     facts = await use.facts(ref)
     progress = await use.store.progress(ref, card.chat.lane)
     state = await use.store.work_state(ref)
+    passed = await use.store.passed_on(ref)
     return shapes.ChatFull(
         **told.chat_fields(card),
         tokens=facts.tokens,
@@ -158,6 +160,7 @@ async def full(use: Service, ref: ChatRef) -> shapes.ChatFull:
         working=state.leased,
         due=state.rev > state.done_rev,
         wishes=list(facts.wishes),
+        passed=None if passed is None else shapes.Passed(**asdict(passed)),
     )
 
 

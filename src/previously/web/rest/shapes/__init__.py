@@ -15,7 +15,15 @@ from previously.web.rest.shapes.about import (
     Tokens,
 )
 from previously.web.rest.shapes.carried import Carried, CarriedList
-from previously.web.rest.shapes.chats import Branch, Chat, ChatChange, ChatFull, ChatPage, NewChat
+from previously.web.rest.shapes.chats import (
+    Branch,
+    Chat,
+    ChatChange,
+    ChatFull,
+    ChatPage,
+    NewChat,
+    Passed,
+)
 from previously.web.rest.shapes.common import Asked, FieldError, Id, Name, Problem, Role, Text, Told
 from previously.web.rest.shapes.messages import (
     MARKED_MAX,
@@ -130,6 +138,7 @@ __all__ = [
     "NewMessage",
     "NewProfile",
     "NewToken",
+    "Passed",
     "Place",
     "Preset",
     "Price",

@@ -29,6 +29,14 @@ class Chat(Told):
     base_path: str = Field(examples=["/c/harbour/v1"])
 
 
+class Passed(Told):
+    """Requests that went on as they came since the newest turn, and of which nothing is stored."""
+
+    requests: int
+    reason: str = Field(description="Why the last of them was not understood.")
+    at_ms: int
+
+
 class ChatFull(Chat):
     """One chat, with what takes a look at all of it."""
 
@@ -39,6 +47,7 @@ class ChatFull(Chat):
     working: bool = Field(description="Somebody is writing about it at this moment.")
     due: bool = Field(description="Something has changed since the background last looked.")
     wishes: list[str] = Field(examples=[["backfill"]])
+    passed: Passed | None = Field(description="Of its client, without effect; none: nothing.")
 
 
 class ChatPage(Told):
