@@ -399,7 +399,7 @@ FAULTS = (
     Fault(
         "stored-messages-are-seen-behind-later-replies",
         "alignment",
-        "align/scene.py",
+        "align/looking.py",
         "    if not habit.heard:\n        return laid\n",
         "    return laid\n",
         "tests/core/test_align_heard.py",

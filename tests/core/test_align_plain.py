@@ -9,9 +9,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from previously.align import NOTHING_KNOWN, NOTHING_TOLD, Alignment, Habit, Hints, align
+from previously.align.looking import look
 from previously.align.plain import plainly
 from previously.align.reading import read
-from previously.align.scene import look
 from previously.model import CLIENT, Message, NewMessage, State
 from tests.core.shelf import message
 

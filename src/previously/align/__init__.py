@@ -2,8 +2,9 @@
 
 Sure or not at all: where two readings are possible, or none, nothing may be stored or replaced.
 Older messages that the client no longer sends were cut off by the client, never deleted.
-`normal` says when two messages are the same, `match` and `pieces` pair them, `scene` holds what is
-known of a request, `mend` reads its middle, `reading` its end. `plain` is a short way for most.
+`normal` says when two messages are the same, `match` and `pieces` pair them, `looking` and
+`scene` hold what is known of a request, `mend` reads its middle, `reading` its end. `plain` is a
+short way for most.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Sequence
 
 from previously.align.hints import Habit as Habit
 from previously.align.hints import Hints as Hints
+from previously.align.looking import look
 from previously.align.plain import plainly
 from previously.align.reading import Alignment as Alignment
 from previously.align.reading import Place as Place
 from previously.align.reading import doubtful, gone_on, read
 from previously.align.rejoin import DOUBTS_MIN
-from previously.align.scene import look
 from previously.align.trial import mended
 from previously.model import Message, NewMessage
 

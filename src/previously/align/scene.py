@@ -13,17 +13,16 @@ from functools import cached_property
 
 from previously.align import normal
 from previously.align.hints import AWAY, Habit, Spot
-from previously.align.joined import PARTS_MAX, cleared, learned, unjoined
+from previously.align.joined import PARTS_MAX
 from previously.align.match import Pair
-from previously.align.phrases import asks_to_continue, starts_history
-from previously.align.pieces import Laid, Piece, lay
-from previously.align.views import VIEW_FROM, distances, parted, shortened
-from previously.model import CLIENT, Message, NewMessage, State
+from previously.align.phrases import asks_to_continue
+from previously.align.pieces import Piece
+from previously.align.views import distances
+from previously.model import Message, State
 
 SPOTS_MAX = 128  # texts remembered of a chat
 VIEWS_MAX = 16  # of the newest messages that are shown shortened
 RESTS_AFTER = 2  # turns
-GAP_MAX = 8  # stored messages that may be missing before one that says what anybody says
 TURN = 2  # messages that are said in it: an instruction that is added is only one
 TWINS_MAX = 4  # that say the same and are told apart
 START = 0  # in the place of a message: there is none before it
@@ -85,7 +84,7 @@ class Scene:
         """How many messages of the request are said after each piece, but for these: one that comes
         apart is not more than it was when nothing in it was known."""
         after: dict[int, int] = {}
-        apart = _stands_apart(self.pieces)
+        apart = stands_apart(self.pieces)
         sources: set[int] = set()
         for i in reversed(self.history):
             after[i] = len(sources) - apart
@@ -150,7 +149,7 @@ class Scene:
     def _was_answered(self, i: int, old: Spot) -> bool:
         """Whether a reply has come behind it since: what else does may be nothing but more
         instructions."""
-        last = len(self.pieces) - 1 - 2 * _stands_apart(self.pieces)
+        last = len(self.pieces) - 1 - 2 * stands_apart(self.pieces)
         for k in range(last, i, -1):
             if self.pieces[k].role != "assistant":
                 continue
@@ -346,11 +345,11 @@ class Scene:
         if not self.habit.heard:
             return frozenset()
         heard = frozenset(self.habit.heard)
-        return frozenset(i for i, p in enumerate(self.pieces) if _is_made_of(p, heard))
+        return frozenset(i for i, p in enumerate(self.pieces) if is_made_of(p, heard))
 
     @cached_property
     def _far(self) -> list[int]:
-        return distances([p.said for p in self.pieces], _stands_apart(self.pieces))
+        return distances([p.said for p in self.pieces], stands_apart(self.pieces))
 
     def is_cut(self, i: int) -> bool:
         """Whether somebody has cut what is shown shortened: others that have come to stand where it
@@ -441,123 +440,13 @@ def _twins(mark: bytes) -> list[bytes]:
     return [mark, *(mark + bytes([n]) for n in range(1, TWINS_MAX))]
 
 
-def look(
-    request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit, *, complete: bool
-) -> Scene:
-    """Lay the request over what is stored and find where its history starts."""
-    if habit.floating:
-        known = {m.hash for m in stored}
-        request = [one if one.hash in known else cleared(one, habit) for one in request]
-    laid = _without_stray(
-        _before_heard(parted(lay(request, stored), stored), stored, habit), stored
-    )
-    first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
-    lead = _lead(request, first)
-    start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
-    views = _views(laid, stored)
-    pairs = tuple(sorted([*laid.pairs, *views])) if views else laid.pairs
-    habit = learned(laid.pieces, dict(pairs), stored, habit)
-    if complete:
-        pairs = (*_first_again(laid, stored, start), *pairs)
-    said = dict(pairs)
-    pieces = list(laid.pieces)
-    later = -_stands_apart(pieces)
-    for i in range(len(pieces) - 1, start - 1, -1):
-        if i not in said:
-            pieces[i] = unjoined(pieces[i], habit, later)
-        later += pieces[i].role != "system"
-    shorter = frozenset(i for i, _ in views)
-    return Scene(stored, complete, len(request), tuple(pieces), pairs, start, habit, shorter)
-
-
-def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
-    """Without pairs behind a reply that we gave since the last turn that is stored: nothing that is
-    stored can stand there, though somebody may have said the same again."""
-    if not habit.heard:
-        return laid
-    heard, paired = frozenset(habit.heard), {i for i, _ in laid.pairs}
-    strange = (i for i in range(len(laid.pieces)) if i not in paired)
-    first = next((i for i in strange if _is_made_of(laid.pieces[i], heard)), len(laid.pieces))
-    pairs = [(i, j) for i, j in laid.pairs if i < first]
-    if first < len(laid.pieces) and pairs and _is_said_again(laid, pairs, stored):
-        del pairs[-1]
-    return replace(laid, pairs=tuple(pairs))
-
-
-def _is_said_again(laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message]) -> bool:
-    """Whether what stands before a reply of ours is the question to it rather than a stored one: it
-    is what anybody says, and more than a reply came after that one, or much is missing before."""
-    i, j = pairs[-1]
-    far = len(pairs) > 1 and j - pairs[-2][1] > GAP_MAX
-    after = [m for m in stored[j + 1 :] if m.shown]
-    short = len(normal.bare(laid.pieces[i].said.body)) < normal.SHARED_MIN
-    asks = laid.pieces[i].role == "user"
-    more = len(after) > 1 or any(m.role != "assistant" for m in after)
-    return short and asks and (far or more)
-
-
-def _without_stray(laid: Laid, stored: Sequence[Message]) -> Laid:
-    """Without the first pair of a window, if it is rather the end of a message further down, of
-    which the beginning is cut off: several were joined into that when they were new."""
-    if len(laid.pairs) < 2:
-        return laid
-    (i, j), (_, then) = laid.pairs[:2]
-    between = [m for m in stored[j + 1 : then] if m.shown]
-    said = laid.pieces[i].said
-    parts = normal.marks(between[-1].body) if between and between[-1].role == said.role else ()
-    if len(parts) > 1 and parts[-1] == normal.mark(said):
-        return replace(laid, pairs=laid.pairs[1:])
-    return laid
-
-
-def _is_made_of(piece: Piece, heard: frozenset[bytes]) -> bool:
+def is_made_of(piece: Piece, heard: frozenset[bytes]) -> bool:
+    """Whether a piece is nothing but these paragraphs, said as a reply."""
     own = normal.marks(piece.said.body) if piece.role == "assistant" else ()
     return bool(own) and heard.issuperset(own)
 
 
-def _first_again(laid: Laid, stored: Sequence[Message], start: int) -> list[Pair]:
-    """The very first message, if nobody has kept it yet and it comes back as a version of itself:
-    it has no other before it to be known by."""
-    if not laid.pairs:
-        return []
-    last, j = laid.pairs[0]
-    theirs = [i for i in range(start, last) if laid.pieces[i].role != "system"]
-    ours = [k for k in range(j) if stored[k].shown and not stored[k].pinned]
-    if len(theirs) != 1 or len(ours) != 1:
-        return []
-    said, m = laid.pieces[theirs[0]].said, stored[ours[0]]
-    if m.state != State.CANDIDATE or m.role != said.role:
-        return []
-    again = normal.reworded(m, said) or normal.marks(m.body)[:1] == normal.marks(said.body)[:1]
-    return [(theirs[0], ours[0])] if again else []
-
-
-def _views(laid: Laid, stored: Sequence[Message]) -> list[Pair]:
-    """Old messages of which a part is missing."""
-    if len(laid.pairs) == len(laid.pieces):
-        return []
-    said = [piece.said for piece in laid.pieces]
-    far = distances(said, _stands_apart(laid.pieces))
-    theirs = [None if one.role == "system" else one for one in said]
-    ours = [m if m.shown or m.hidden_by == CLIENT else None for m in stored]
-    found = shortened(theirs, ours, laid.pairs)
-    kept = State.CONFIRMED
-    return [(i, j) for i, j in found if far[i] >= VIEW_FROM and stored[j].state == kept]
-
-
-def _stands_apart(pieces: Sequence[Piece]) -> int:
+def stands_apart(pieces: Sequence[Piece]) -> int:
     """How many of the last messages a client does not count: it puts a reply that is to grow behind
     all the rest, when what it injects has its place already."""
     return int(bool(pieces) and asks_to_continue(pieces[-1].said.body))
-
-
-def _lead(request: Sequence[NewMessage], first: int) -> int:
-    """How many messages are the client's own before the history: up to a sentence that says so,
-    else as long as they are instructions."""
-    lead = 0
-    while lead < len(request) and (
-        request[lead].role == "system" or starts_history(request[lead].body)
-    ):
-        lead += 1
-    marked = [i + 1 for i in range(lead, first) if starts_history(request[i].body)]
-    return max([lead, *marked])

@@ -1,0 +1,133 @@
+"""One look at a request: laid over what is stored, with all that is known of its client.
+
+What a stored message says is paired with it first; what is left is freed of what is known to be
+joined to it. What is concluded from that is the readers' work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from previously.align import normal
+from previously.align.hints import Habit
+from previously.align.joined import cleared, learned, unjoined
+from previously.align.match import Pair
+from previously.align.phrases import starts_history
+from previously.align.pieces import Laid, lay
+from previously.align.scene import Scene, is_made_of, stands_apart
+from previously.align.views import VIEW_FROM, distances, parted, shortened
+from previously.model import CLIENT, Message, NewMessage, State
+
+GAP_MAX = 8  # stored messages that may be missing before one that says what anybody says
+
+
+def look(
+    request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit, *, complete: bool
+) -> Scene:
+    """Lay the request over what is stored and find where its history starts."""
+    if habit.floating:
+        known = {m.hash for m in stored}
+        request = [one if one.hash in known else cleared(one, habit) for one in request]
+    laid = _without_stray(
+        _before_heard(parted(lay(request, stored), stored), stored, habit), stored
+    )
+    first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
+    lead = _lead(request, first)
+    start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
+    views = _views(laid, stored)
+    pairs = tuple(sorted([*laid.pairs, *views])) if views else laid.pairs
+    habit = learned(laid.pieces, dict(pairs), stored, habit)
+    if complete:
+        pairs = (*_first_again(laid, stored, start), *pairs)
+    said = dict(pairs)
+    pieces = list(laid.pieces)
+    later = -stands_apart(pieces)
+    for i in range(len(pieces) - 1, start - 1, -1):
+        if i not in said:
+            pieces[i] = unjoined(pieces[i], habit, later)
+        later += pieces[i].role != "system"
+    shorter = frozenset(i for i, _ in views)
+    return Scene(stored, complete, len(request), tuple(pieces), pairs, start, habit, shorter)
+
+
+def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
+    """Without pairs behind a reply that we gave since the last turn that is stored: nothing that is
+    stored can stand there, though somebody may have said the same again."""
+    if not habit.heard:
+        return laid
+    heard, paired = frozenset(habit.heard), {i for i, _ in laid.pairs}
+    strange = (i for i in range(len(laid.pieces)) if i not in paired)
+    first = next((i for i in strange if is_made_of(laid.pieces[i], heard)), len(laid.pieces))
+    pairs = [(i, j) for i, j in laid.pairs if i < first]
+    if first < len(laid.pieces) and pairs and _is_said_again(laid, pairs, stored):
+        del pairs[-1]
+    return replace(laid, pairs=tuple(pairs))
+
+
+def _is_said_again(laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message]) -> bool:
+    """Whether what stands before a reply of ours is the question to it rather than a stored one: it
+    is what anybody says, and more than a reply came after that one, or much is missing before."""
+    i, j = pairs[-1]
+    far = len(pairs) > 1 and j - pairs[-2][1] > GAP_MAX
+    after = [m for m in stored[j + 1 :] if m.shown]
+    short = len(normal.bare(laid.pieces[i].said.body)) < normal.SHARED_MIN
+    asks = laid.pieces[i].role == "user"
+    more = len(after) > 1 or any(m.role != "assistant" for m in after)
+    return short and asks and (far or more)
+
+
+def _without_stray(laid: Laid, stored: Sequence[Message]) -> Laid:
+    """Without the first pair of a window, if it is rather the end of a message further down, of
+    which the beginning is cut off: several were joined into that when they were new."""
+    if len(laid.pairs) < 2:
+        return laid
+    (i, j), (_, then) = laid.pairs[:2]
+    between = [m for m in stored[j + 1 : then] if m.shown]
+    said = laid.pieces[i].said
+    parts = normal.marks(between[-1].body) if between and between[-1].role == said.role else ()
+    if len(parts) > 1 and parts[-1] == normal.mark(said):
+        return replace(laid, pairs=laid.pairs[1:])
+    return laid
+
+
+def _first_again(laid: Laid, stored: Sequence[Message], start: int) -> list[Pair]:
+    """The very first message, if nobody has kept it yet and it comes back as a version of itself:
+    it has no other before it to be known by."""
+    if not laid.pairs:
+        return []
+    last, j = laid.pairs[0]
+    theirs = [i for i in range(start, last) if laid.pieces[i].role != "system"]
+    ours = [k for k in range(j) if stored[k].shown and not stored[k].pinned]
+    if len(theirs) != 1 or len(ours) != 1:
+        return []
+    said, m = laid.pieces[theirs[0]].said, stored[ours[0]]
+    if m.state != State.CANDIDATE or m.role != said.role:
+        return []
+    again = normal.reworded(m, said) or normal.marks(m.body)[:1] == normal.marks(said.body)[:1]
+    return [(theirs[0], ours[0])] if again else []
+
+
+def _views(laid: Laid, stored: Sequence[Message]) -> list[Pair]:
+    """Old messages of which a part is missing."""
+    if len(laid.pairs) == len(laid.pieces):
+        return []
+    said = [piece.said for piece in laid.pieces]
+    far = distances(said, stands_apart(laid.pieces))
+    theirs = [None if one.role == "system" else one for one in said]
+    ours = [m if m.shown or m.hidden_by == CLIENT else None for m in stored]
+    found = shortened(theirs, ours, laid.pairs)
+    kept = State.CONFIRMED
+    return [(i, j) for i, j in found if far[i] >= VIEW_FROM and stored[j].state == kept]
+
+
+def _lead(request: Sequence[NewMessage], first: int) -> int:
+    """How many messages are the client's own before the history: up to a sentence that says so,
+    else as long as they are instructions."""
+    lead = 0
+    while lead < len(request) and (
+        request[lead].role == "system" or starts_history(request[lead].body)
+    ):
+        lead += 1
+    marked = [i + 1 for i in range(lead, first) if starts_history(request[i].body)]
+    return max([lead, *marked])
