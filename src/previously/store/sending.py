@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import groupby, takewhile
+from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
@@ -79,20 +79,23 @@ def keep(
 ) -> None:
     """Replace what is known of each chat; of one chat the last stands. Then what was seen of
     clients since: all of it or nothing, so that it can be tried again."""
-    by_chat = sorted(news, key=_chat)  # one order for all: no two wait in a circle
-    for chat_id, turns_of_it in groupby(by_chat, _chat):
-        some = list(turns_of_it)
-        _add(conn, chat_id, [one for one in some if one.weight is not None])
-        last_one = some[-1]
-        values = {"tail": last_one.tail_key, "facts": last_one.facts, "at_ms": last_one.sent_at_ms}
-        conn.execute(_KEEP, {"chat": chat_id, **values})
-        conn.execute(_UNDERSTOOD, {"chat": chat_id})
-    for chat_id, doubted in sorted((doubts or {}).items()):
-        _doubt(conn, chat_id, doubted)
+    by_chat: dict[int, list[Sent]] = {chat_id: [] for chat_id in doubts or ()}
+    for one in news:
+        by_chat.setdefault(one.chat_id, []).append(one)
+    for chat_id, some in sorted(by_chat.items()):  # one order for all: no two wait in a circle
+        if some:
+            _replace(conn, some)
+        if doubts and chat_id in doubts:
+            _doubt(conn, chat_id, doubts[chat_id])
 
 
-def _chat(one: Sent) -> int:
-    return one.chat_id
+def _replace(conn: sa.Connection, turns_of_it: Sequence[Sent]) -> None:
+    """These turns of one chat were understood: the last of them stands, and every doubt is over."""
+    one = turns_of_it[-1]
+    _add(conn, one.chat_id, [turn for turn in turns_of_it if turn.weight is not None])
+    values = {"tail": one.tail_key, "facts": one.facts, "at_ms": one.sent_at_ms}
+    conn.execute(_KEEP, {"chat": one.chat_id, **values})
+    conn.execute(_UNDERSTOOD, {"chat": one.chat_id})
 
 
 def _doubt(conn: sa.Connection, chat_id: int, doubted: Doubted) -> None:
