@@ -2,7 +2,7 @@
 
 A turn here is one recorded message and one prompt built at the default settings. The history and
 its minis are written straight into the tables; what is timed, and what the disk figure measures, is
-the product's own work.
+the product's own work. `behind_turn_ms` is the same where no summary is written yet.
 
     python bench/turn.py [--sizes 100,1000,10000,100000] [--probes 200]
 """
@@ -108,6 +108,19 @@ async def wal_per_turn(folder: Path, count: int) -> dict[str, float]:
     return {"wal_bytes_per_turn": round(grown / count)}
 
 
+async def behind(folder: Path, size: int, probes: int) -> dict[str, float]:
+    """A turn of a chat whose summaries are all late: most of its tail does not fit."""
+    house = await app.build(folder / "behind.db", worker=False)
+    ref = (await house.service.open_chat("behind")).ref
+    await house.service.append(ref, [said(n) for n in range(size)])
+    turn_ms: list[float] = []
+    for n in range(size, size + probes):
+        turn_ms.append(await cpu_ms(house.service.append(ref, [said(n)])))
+        turn_ms[-1] += await cpu_ms(house.service.prompt(ref))
+    await house.close()
+    return {"behind_turn_ms": round(statistics.median(turn_ms), 4)}
+
+
 def floor(folder: Path, sizes: list[int], probes: int) -> dict[int, dict[str, float]]:
     """The same work on bare SQLite: one insert, then the newest 40 rows."""
     db = sqlite3.connect(folder / "floor.db", isolation_level=None)
@@ -157,6 +170,7 @@ async def run(sizes: list[int], probes: int, folder: Path) -> dict[str, Any]:
         "exponent": exponent({n: r["turn_ms"] for n, r in results.items()}),
         "settled_growth_x_message": await growth(folder),
         **await wal_per_turn(folder, 300),
+        **await behind(folder, 1_000, probes),
         "bars": {
             "turn_ms": 1.0,
             "exponent": 0.1,

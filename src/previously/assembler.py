@@ -101,15 +101,11 @@ def _kept(
     Where something has to give way, what is recalled gets its share: that may be what gives way.
     """
     told = snapshot.tail[: pending_start(snapshot.tail)]
-    tail = [[_raw(m, "tail") for m in group] for group in groups(told)]
-    shown = list(snapshot.shown)
-    if total_tokens(before) + total_tokens(told) <= room:
-        return tail, shown
-    if recalls:
-        room -= int(room * FRAGMENTS_SHARE)
-    while total_tokens(before) + _size(tail) > room and _drop_oldest(tail, shown, room):
-        before = tuple(_render(snapshot.lane, shown))
-    return tail, shown
+    tail, shown = groups(told), list(snapshot.shown)
+    if total_tokens(before) + total_tokens(told) > room:
+        room -= int(room * FRAGMENTS_SHARE) if recalls else 0
+        tail = tail[_drop_oldest(snapshot.lane, total_tokens(before), tail, shown, room) :]
+    return [[_raw(m, "tail") for m in group] for group in tail], shown
 
 
 def answer_room(snapshot: Snapshot, budget_tokens: int, head_tokens: int = 0) -> int:
@@ -238,16 +234,27 @@ def _size(tail: Sequence[Sequence[Block]]) -> int:
     return sum(total_tokens(group) for group in tail)
 
 
-def _drop_oldest(tail: list[list[Block]], shown: list[Shown], room: int) -> bool:
-    """Give up one thing: the tail down to a quarter of the room, then covers, then the rest."""
-    oldest = next((i for i, x in enumerate(shown) if not _stands(x)), None)
-    if tail and (oldest is None or _size(tail[1:]) >= room * TAIL_SHARE_MIN):
-        del tail[0]
-        return True
-    if oldest is not None:
-        del shown[oldest]
-        return True
-    return False
+def _drop_oldest(
+    lane: str, before: int, tail: Sequence[Sequence[Message]], shown: list[Shown], room: int
+) -> int:
+    """Give up one thing after the other until the rest fits: the tail down to a quarter of the
+    room, then what is shown before it, then the rest. How much of the tail that takes.
+
+    While a model is slow to write summaries every turn comes here, so sizes are carried along.
+    """
+    sizes = [total_tokens(group) for group in tail]
+    dropped, said = 0, sum(sizes)
+    while before + said > room:
+        oldest = next((i for i, x in enumerate(shown) if not _stands(x)), None)
+        spare = sizes[dropped] if dropped < len(sizes) else None
+        if spare is not None and (oldest is None or said - spare >= room * TAIL_SHARE_MIN):
+            dropped, said = dropped + 1, said - spare
+        elif oldest is not None:
+            del shown[oldest]
+            before = _shown_size(lane, shown)
+        else:
+            break
+    return dropped
 
 
 def _stands(thing: Shown) -> bool:
