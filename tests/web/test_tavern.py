@@ -298,6 +298,19 @@ async def test_a_chat_without_a_name_is_known_by_each_question_of_a_turn(tmp_pat
         assert client.found == found
 
 
+@pytest.mark.parametrize("depth", [0, 1])
+async def test_a_chat_without_a_name_is_known_by_its_first_question_without_what_was_joined_to_it(
+    tmp_path: Path, depth: int
+) -> None:
+    """Nobody can tell at first sight that the note is none of the question; the next request shows
+    the question alone, and by then only one reply tells whose it is."""
+    async with opened(tmp_path, settings=FAR) as door:
+        joins: dict[str, Any] = {"merges": True, "as_user": True}
+        client = Tavern(door, chat="", note="[The tide turns.]", note_depth=depth, **joins)
+        await turns(client, 0, 4)
+        assert len(door.rows("select id from chat")) == 1
+
+
 async def test_a_chat_without_a_name_is_found_while_its_last_turn_is_written_down(
     tmp_path: Path,
 ) -> None:

@@ -18,7 +18,7 @@ from previously.errors import BadInput
 from previously.model import ChatRef, NewMessage, digest
 from previously.service import NAME_CHARS_MAX, OWNER, Service
 from previously.text.wire import as_object
-from previously.web.sending import Sending, keys_of
+from previously.web.sending import Sending
 from previously.web.turns import READ_MORE, Conversation, Turns
 
 NAME_DIGITS = 12
@@ -76,7 +76,7 @@ class Finder:
         """The names of those to which this certainly belongs, and of those that it goes on from."""
         sure: dict[str, int] = {}
         likely: list[str] = []
-        for ref in await self._sending.chats(keys_of(history)):
+        for ref in await self._sending.chats(history):
             stored = await self._service.store.newest(ref, len(history) + READ_MORE)
             found = align(stored, history, habit=await self._turns.habit(ref))
             if stored and found.sure:

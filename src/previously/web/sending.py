@@ -13,6 +13,7 @@ import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from previously.align import Habit, normal
@@ -40,6 +41,7 @@ HEAD = "head"  # among the places of a prompt: the client's own text around it
 OWN = "+"  # before a piece that is the client's own
 UNBORN = BIRTH_MASK - 65_536  # from here on messages had no number of their own yet
 KEYS_LOOKED_AT = 6  # the newest words of the user in a request; some may be in doubt
+PARTS_LOOKED_AT = 12  # paragraphs of them
 
 
 class Note:
@@ -96,20 +98,31 @@ class _Doubt:
         return Doubted(self.habit.written(), self.passed)
 
 
-def keys_of(history: Sequence[NewMessage]) -> list[str]:
+def _keys_of(history: Sequence[NewMessage]) -> list[str]:
     """What a chat may be known by, from the newest words on."""
-    said = [m for m in reversed(history) if m.role == "user"][:KEYS_LOOKED_AT]
-    return [m.hash.hex() for m in said]
+    return [m.hash.hex() for m in _questions(history)]
+
+
+def _parts_of(history: Sequence[NewMessage]) -> list[str]:
+    """The same by paragraphs: what a client joins to its words differs from request to request."""
+    marks = (mark for m in _questions(history) for mark in normal.marks(m.body))
+    return [mark.hex() for mark in islice(marks, PARTS_LOOKED_AT)]
+
+
+def _questions(said: Sequence[NewMessage]) -> list[NewMessage]:
+    return [one for one in reversed(said) if one.role == "user"][:KEYS_LOOKED_AT]
 
 
 def _asked(history: Sequence[NewMessage], appends: Sequence[NewMessage]) -> list[str]:
     """The keys of the questions in a turn, the last one first: as the client will show them again,
-    not with what it has joined to them or put behind them this time."""
-    questions = [one for one in reversed(appends) if one.role == "user"][:KEYS_LOOKED_AT]
+    not with what it has joined to them or put behind them this time, as far as that is known."""
+    questions = _questions(appends)
     if not questions:
-        return keys_of(history)[:1]
+        return _keys_of(history)[:1]
     said = [one for one in reversed(history) if one.role == "user"]
-    return [_as_shown(said, one).hash.hex() for one in questions]
+    whole = [_as_shown(said, one).hash.hex() for one in questions]
+    joined = any(normal.PARAGRAPH in one.body for one in questions)
+    return [*whole, *_parts_of(questions)] if joined else whole
 
 
 def _as_shown(said: Sequence[NewMessage], question: NewMessage) -> NewMessage:
@@ -167,12 +180,14 @@ class Sending:
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_soon())
 
-    async def chats(self, keys: Sequence[str]) -> list[ChatRef]:
-        """The chats whose newest turn may have been asked with one of these; or an earlier one,
-        if this process remembers it: somebody may have put his last question otherwise."""
+    async def chats(self, history: Sequence[NewMessage]) -> list[ChatRef]:
+        """The chats whose newest turn may have been asked with one of these questions; or an
+        earlier one, if this process remembers it: somebody may have put his last one otherwise."""
+        keys = _keys_of(history)
         noted = (*self._notes.values(), *self._leaving.values())
         fresh = [note.ref for note in noted if note.key in keys]
-        fresh += [self._asked[key] for key in keys if key in self._asked]
+        told = (*keys, *_parts_of(history))
+        fresh += [self._asked[key] for key in told if key in self._asked]
         stored = await self._service.store.chats_by_tail(OWNER, keys) if keys else []
         return list(dict.fromkeys([*fresh, *stored]))
 
