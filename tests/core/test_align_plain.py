@@ -32,7 +32,7 @@ ROLES = st.sampled_from(["user", "assistant"])
 def long_way(
     stored: list[Message], request: list[NewMessage], hints: Hints, habit: Habit, *, complete: bool
 ) -> Alignment:
-    return read(look(request, stored, habit, complete=complete), hints)
+    return read(look(request, stored, habit, hints, complete=complete), hints)
 
 
 @st.composite

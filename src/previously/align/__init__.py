@@ -46,7 +46,7 @@ def align(
     plain = plainly(request, stored, habit, hints, complete=complete)
     if plain is not None:
         return plain
-    return read(look(request, stored, habit, complete=complete), hints)
+    return read(look(request, stored, habit, hints, complete=complete), hints)
 
 
 def rejoin(
@@ -59,7 +59,9 @@ def rejoin(
     """A doubt that has lasted, ended by what the client has said since; or the doubt."""
     if not stored or habit.doubts < DOUBTS_MIN:
         return found
-    return gone_on(look(request, stored, habit, complete=found.complete), hints) or found
+    likely = gone_on(look(request, stored, habit, hints, complete=found.complete), hints)
+    lasts = (one for one in likely if lasting(one, stored, request, hints, habit).sure)
+    return next(lasts, found)
 
 
 def lasting(
@@ -78,4 +80,4 @@ def lasting(
         turn = align(now, request, hints, habit, complete=found.complete).turn
     if turn is not None and not turn.mends:
         return found
-    return doubtful(look(request, stored, habit, complete=found.complete))
+    return doubtful(look(request, stored, habit, hints, complete=found.complete))

@@ -7,12 +7,14 @@ from itertools import groupby, islice, pairwise
 
 from previously.align import normal
 from previously.align.hints import Hints
+from previously.align.match import Pair
 from previously.align.mend import FIRST_MAX
 from previously.align.scene import Scene
 from previously.model import POS_GAP, Message, NewMessage, State
 
 OVERLAP_MIN = 2  # messages in a row that a shortened history must share with what is stored
 NEAR_END = 6  # shared messages among which they stand: between others something may be hidden
+TOLD_MIN = 3  # lines of a narrator that push all but one message out of a short window
 FORK_MAX = 4  # messages that may be gone from the end before anything else confirms it
 
 
@@ -34,7 +36,33 @@ def is_whole(scene: Scene) -> bool:
 
 def is_solid(scene: Scene) -> bool:
     """Whether enough is shared: all from the start, or several messages in a row near the end."""
-    return is_whole(scene) or _has_run(scene, NEAR_END)
+    return is_whole(scene) or _has_run(scene, NEAR_END) or _is_told_of(scene) or _shows_turn(scene)
+
+
+def _shows_turn(scene: Scene) -> bool:
+    """Whether the last question is shown, and the reply to it in the client's words."""
+    m = scene.unkept
+    if m is None or not scene.pairs or not is_telling(m):
+        return False
+    last, j = scene.pairs[-1]
+    between = [one for one in scene.stored[j + 1 :] if one.shown]
+    after = scene.unknown(last + 1, len(scene.pieces))
+    return between == [m] and bool(after) and scene.is_last_reply(after[0])
+
+
+def _is_told_of(scene: Scene) -> bool:
+    """Whether only the last reply is left in a window that a narrator has filled since: nothing
+    else is said in it but what is asked now, and what we have replied to meanwhile."""
+    if len(scene.pairs) != 1:
+        return False
+    i, j = scene.pairs[0]
+    last = max(k for k, m in enumerate(scene.stored) if m.shown or k == j)
+    if j != last or scene.stored[j].role != "assistant" or not is_telling(scene.stored[j]):
+        return False
+    *before, asked = scene.unknown(scene.start, len(scene.pieces)) or [i]
+    told = sum(scene.pieces[k].role == "system" for k in range(i, asked))
+    heard = any(map(scene.is_heard, before)) and all(map(scene.is_settled, before))
+    return asked > i and (heard or (not before and told >= TOLD_MIN))
 
 
 def shows_end(scene: Scene) -> bool:
@@ -53,21 +81,30 @@ def is_in_touch(scene: Scene) -> bool:
     name: it shows messages that nobody says by chance, or replies of ours to such requests."""
     if not scene.stored or any(scene.is_heard(i) for i in scene.spots):
         return True
-    telling = {j for j, m in enumerate(scene.stored) if j and _is_telling(m)}
+    telling = {j for j, m in enumerate(scene.stored) if j and is_telling(m)}
     shown = sum(j in telling for _, j in scene.pairs)
     return shown >= max(1, min(OVERLAP_MIN, len(telling)))
 
 
-def _is_telling(m: Message) -> bool:
+def is_telling(m: Message) -> bool:
+    """Whether it is shown, and more than anybody says."""
     return m.shown and len(normal.bare(m.body)) >= normal.SHARED_MIN
 
 
 def _has_run(scene: Scene, last: int) -> bool:
     """Whether several messages in a row are shared, among so many of the last that are."""
-    return any(
-        _are_neighbours(scene.stored[b : d + 1]) and not scene.unknown(a + 1, c)
-        for (a, b), (c, d) in pairwise(scene.pairs[-last:])
-    )
+    return any(_are_in_a_row(scene, one, then) for one, then in pairwise(scene.pairs[-last:]))
+
+
+def _are_in_a_row(scene: Scene, one: Pair, then: Pair) -> bool:
+    """Whether nothing stands between two shared messages on either side, or as much as there is
+    stored, and stays: it is edited."""
+    stretch, strange = scene.stored[one[1] : then[1] + 1], scene.unknown(one[0] + 1, then[0])
+    if not strange:
+        return _are_neighbours(stretch)
+    ours = [m.role for m in stretch[1:-1] if m.shown]
+    edited = ours == [scene.pieces[i].role for i in strange] and all(map(scene.has_stayed, strange))
+    return edited and is_telling(stretch[0]) and is_telling(stretch[-1])
 
 
 def _are_neighbours(stretch: Sequence[Message]) -> bool:

@@ -61,6 +61,7 @@ class Spot:
     stays: int = 0  # for how many turns it has been there; less: it was gone since
     first: tuple[int, int] = (0, 0)  # request that had it first behind `after`, and `later` then
     plain: int | None = None  # `later` without what was known to wander; None: nobody counted
+    room: int = 0  # how much stood after it, instructions and a narrator's lines as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,16 @@ class Habit:
         return replace(self.hearing(mine.heard), in_touch=mine.in_touch)
 
     def written(self) -> dict[str, Any]:
-        """What is worth to outlive a process: texts that are injected, or may be, and how turns are
-        told from side requests."""
+        """What is worth to outlive a process: texts that are injected, or may be, with what stands
+        around them, and how turns are told from side requests."""
+        doubt = any(s.spoken for s in self.spots.values())
         spots = {
-            mark.hex(): [s.after, s.later, s.order, s.request, s.newest, s.stays, *s.first, s.plain]
+            mark.hex(): [
+                *(s.after, s.later, s.order, s.request, s.newest, s.stays, *s.first, s.plain),
+                *(s.spoken, s.room),
+            ]
             for mark, s in self.spots.items()
-            if s.spoken
+            if doubt
         }
         told = sorted(self.told) if spots else []
         floating = sorted(m.hex() for m in self.floating)
@@ -137,7 +142,8 @@ class Habit:
             bytes.fromhex(mark): Spot(
                 after,
                 later,
-                spoken=True,
+                spoken=more[4] if len(more) > 4 else True,
+                room=more[5] if len(more) > 5 else 0,
                 order=order,
                 request=-1 - n,
                 newest=newest,

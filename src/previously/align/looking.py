@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from previously.align import normal
-from previously.align.hints import Habit
+from previously.align.hints import Habit, Hints
 from previously.align.joined import cleared, learned, unjoined
 from previously.align.match import Pair
 from previously.align.phrases import starts_history
 from previously.align.pieces import Laid, lay
-from previously.align.scene import Scene, is_made_of, stands_apart
+from previously.align.scene import Scene, is_made_of, uncounted
 from previously.align.views import VIEW_FROM, distances, parted, shortened
 from previously.model import CLIENT, Message, NewMessage, State
 
@@ -23,7 +23,12 @@ GAP_MAX = 8  # stored messages that may be missing before one that says what any
 
 
 def look(
-    request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit, *, complete: bool
+    request: Sequence[NewMessage],
+    stored: Sequence[Message],
+    habit: Habit,
+    hints: Hints,
+    *,
+    complete: bool,
 ) -> Scene:
     """Lay the request over what is stored and find where its history starts."""
     if habit.floating:
@@ -35,20 +40,25 @@ def look(
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
-    views = _views(laid, stored)
+    grows = hints.type == "continue"
+    views = _views(laid, stored, grows=grows)
     pairs = tuple(sorted([*laid.pairs, *views])) if views else laid.pairs
     habit = learned(laid.pieces, dict(pairs), stored, habit)
     if complete:
         pairs = (*_first_again(laid, stored, start), *pairs)
     said = dict(pairs)
     pieces = list(laid.pieces)
-    later = -stands_apart(pieces)
+    later = -uncounted(pieces, grows=grows)
     for i in range(len(pieces) - 1, start - 1, -1):
         if i not in said:
             pieces[i] = unjoined(pieces[i], habit, later)
         later += pieces[i].role != "system"
     shorter = frozenset(i for i, _ in views)
-    return Scene(stored, complete, len(request), tuple(pieces), pairs, start, habit, shorter)
+    return Scene(
+        *(stored, complete, len(request), tuple(pieces), pairs, start, habit),
+        grows=grows,
+        views=shorter,
+    )
 
 
 def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
@@ -60,21 +70,57 @@ def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
     strange = (i for i in range(len(laid.pieces)) if i not in paired)
     first = next((i for i in strange if is_made_of(laid.pieces[i], heard)), len(laid.pieces))
     pairs = [(i, j) for i, j in laid.pairs if i < first]
-    if first < len(laid.pieces) and pairs and _is_said_again(laid, pairs, stored):
+    pairs += _said_before(laid, pairs, stored, first)
+    again = first < len(laid.pieces) and pairs and _is_said_again(laid, pairs, stored)
+    if again or (pairs and _was_seen_behind(laid, pairs, stored, habit)):
         del pairs[-1]
     return replace(laid, pairs=tuple(pairs))
 
 
+def _said_before(
+    laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message], first: int
+) -> list[Pair]:
+    """What stands between the last of the pairs and our first reply, and says the same as a stored
+    message that was taken to stand behind it."""
+    taken = {normal.key(stored[j]): j for _, j in reversed(laid.pairs[len(pairs) :])}
+    after = pairs[-1][0] + 1 if pairs else 0
+    found: list[Pair] = []
+    for i in range(after, first) if taken else ():
+        j = taken.get(normal.key(laid.pieces[i].said), -1)
+        if j > (found[-1][1] if found else -1):
+            found.append((i, j))
+    return found
+
+
 def _is_said_again(laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message]) -> bool:
-    """Whether what stands before a reply of ours is the question to it rather than a stored one: it
-    is what anybody says, and more than a reply came after that one, or much is missing before."""
+    """Whether what stands before a reply of ours is the question to it rather than a stored one:
+    another reply came before it; or it is what anybody says, and more than a reply came after that
+    one, or much is missing before."""
     i, j = pairs[-1]
+    if laid.pieces[i].role != "user":
+        return False
     far = len(pairs) > 1 and j - pairs[-2][1] > GAP_MAX
     after = [m for m in stored[j + 1 :] if m.shown]
     short = len(normal.bare(laid.pieces[i].said.body)) < normal.SHARED_MIN
-    asks = laid.pieces[i].role == "user"
     more = len(after) > 1 or any(m.role != "assistant" for m in after)
-    return short and asks and (far or more)
+    return (short and (far or more)) or (bool(after) and _follows_another(laid, pairs))
+
+
+def _was_seen_behind(
+    laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message], habit: Habit
+) -> bool:
+    """Whether an earlier request had the last pair's words behind what is stored after them."""
+    i, j = pairs[-1]
+    spot = habit.spots.get(normal.mark(laid.pieces[i].said))
+    return spot is not None and any(m.id == spot.after for m in stored[j + 1 :])
+
+
+def _follows_another(laid: Laid, pairs: Sequence[Pair]) -> bool:
+    """Whether a reply stands before the last pair that is not stored."""
+    spoken = (k for k in range(pairs[-1][0] - 1, -1, -1) if laid.pieces[k].role != "system")
+    before = next(spoken, -1)
+    paired = {i for i, _ in pairs}
+    return before >= 0 and before not in paired and laid.pieces[before].role == "assistant"
 
 
 def _without_stray(laid: Laid, stored: Sequence[Message]) -> Laid:
@@ -108,12 +154,12 @@ def _first_again(laid: Laid, stored: Sequence[Message], start: int) -> list[Pair
     return [(theirs[0], ours[0])] if again else []
 
 
-def _views(laid: Laid, stored: Sequence[Message]) -> list[Pair]:
+def _views(laid: Laid, stored: Sequence[Message], *, grows: bool) -> list[Pair]:
     """Old messages of which a part is missing."""
     if len(laid.pairs) == len(laid.pieces):
         return []
     said = [piece.said for piece in laid.pieces]
-    far = distances(said, stands_apart(laid.pieces))
+    far = distances(said, uncounted(laid.pieces, grows=grows))
     theirs = [None if one.role == "system" else one for one in said]
     ours = [m if m.shown or m.hidden_by == CLIENT else None for m in stored]
     found = shortened(theirs, ours, laid.pairs)

@@ -37,7 +37,7 @@ class Mending:
     drops: list[int] = field(default_factory=list[int])
     inserts: list[tuple[int, list[int]]] = field(default_factory=list[tuple[int, list[int]]])
     doubt: str = ""  # why it is not certain
-    guessed: bool = False  # the last reply is taken to stand there in wholly other words
+    guessed: bool = False  # something is taken to stand there in wholly other words
 
     def take(self, scene: Scene, i: int, m: Message) -> None:
         """The piece is this message, perhaps in other words."""
@@ -45,6 +45,7 @@ class Mending:
         text = worded(scene, i, m)
         if (text.body, text.tool_calls, text.parts) != (m.body, m.tool_calls, m.parts):
             (self.texts if m.state == State.CANDIDATE else self.edits)[m.id] = text
+            self.guessed = self.guessed or not normal.reworded(m, text)
 
 
 def mend(scene: Scene) -> Mending:
@@ -82,7 +83,7 @@ def _gap(scene: Scene, out: Mending, theirs: list[int], span: tuple[int, int]) -
         if ours:
             _missing(scene, out, ours, span[0])
     elif not ours:
-        if all(map(scene.is_settled, theirs)):
+        if all(map(scene.has_stayed, theirs)):
             out.inserts.append((scene.stored[span[1]].id, theirs))
     elif any(map(scene.is_doubtful, theirs)):
         out.doubt = MIXED

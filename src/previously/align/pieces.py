@@ -60,6 +60,9 @@ def lay(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
         ("", i) if i in held else normal.key(p.said) for i, p in enumerate(pieces)
     ]
     mine: list[Hashable] = [NO_KEY if j in taken else normal.key(m) for j, m in enumerate(stored)]
+    visible = [key if m.shown else NO_KEY for key, m in zip(mine, stored, strict=True)]
+    if visible != mine:  # what is hidden stands for what nothing else does
+        fixed = matched(theirs, visible, fixed)
     pairs = matched(theirs, _without_hidden(theirs, mine, stored), fixed)
     return Laid(tuple(pieces), tuple(pair for pair in pairs if pair not in rests))
 
@@ -100,6 +103,8 @@ def _rests(pieces: Sequence[Piece], stored: Sequence[Message], fixed: Sequence[P
     for i, piece in enumerate(pieces):
         words = "" if i in held else normal.bare(piece.said.body)
         likely = ours.get((piece.role, words[:BEGINNING]), ()) if len(words) > BEGINNING else ()
+        if any(normal.bare(stored[j].body) == words for j in likely):
+            continue  # nothing is missing in it
         whole = [j for j in likely[-LIKELY_MAX:] if normal.is_cut(stored[j].body, piece.said.body)]
         found += [(i, j) for j in whole] if len(whole) == 1 else []
     return _between_others(found, fixed)

@@ -19,7 +19,7 @@ from previously.align.ending import Ending, Kind, ending
 from previously.align.hints import ASIDE, Habit, Hints
 from previously.align.match import Pair
 from previously.align.mend import Mending, mend, without_name
-from previously.align.rejoin import rejoined
+from previously.align.rejoin import rejoined, taken_back
 from previously.align.scene import Scene
 from previously.model import NewMessage, State, TurnRecord
 
@@ -52,7 +52,7 @@ class Alignment:
     habit: Habit  # what is known of the client now
     turn: TurnRecord | None = None  # what to record once the reply is there
     complete: bool = True  # all that is stored was looked at: nothing older makes it more certain
-    guessed: bool = False  # the last reply is taken to stand there in wholly other words
+    guessed: bool = False  # something is taken to stand there in wholly other words
     goes_on: bool = False  # in doubt, and still no other chat than this one with more behind it
 
     @property
@@ -207,15 +207,15 @@ def _sure(scene: Scene, hints: Hints, changes: Mending, end: Ending) -> Alignmen
     )
 
 
-def gone_on(scene: Scene, hints: Hints) -> Alignment | None:
-    """The turn of a client that shares too little with what is stored, after a lasting doubt."""
-    if _aside(scene, hints):
-        return None
-    end = rejoined(scene, hints)
+def gone_on(scene: Scene, hints: Hints) -> list[Alignment]:
+    """The turn of a client that shares too little with what is stored, after a lasting doubt: with
+    what it may have taken back before, and without."""
+    end = None if _aside(scene, hints) else rejoined(scene, hints)
     if end is None:
-        return None
-    changes = Mending(ids={i: scene.stored[j].id for i, j in scene.pairs})
-    return _sure(scene, hints, changes, end)
+        return []
+    unchanged = Mending(ids={i: scene.stored[j].id for i, j in scene.pairs})
+    both = (taken_back(scene, end), unchanged)
+    return [_sure(scene, hints, changes, end) for changes in both if changes is not None]
 
 
 def doubtful(scene: Scene) -> Alignment:

@@ -39,6 +39,7 @@ class Scene:
     pairs: tuple[Pair, ...]  # of the history; piece and stored message, in order
     start: int  # the first piece that can be history
     habit: Habit
+    grows: bool = False  # the client says that the last reply is to
     views: frozenset[int] = frozenset()  # pieces of the pairs that show less than is stored
     _marks: dict[int, bytes] = field(default_factory=dict[int, bytes], compare=False)
 
@@ -77,14 +78,17 @@ class Scene:
                 before = self.stored[self.said[i]].id
             else:
                 now = self.habit.requests
-                spots[i] = Spot(before, later, spoken, i, now, newest, first=(now, later))
+                room = len(self.pieces) - i
+                spots[i] = Spot(
+                    *(before, later, spoken, i, now, newest), first=(now, later), room=room
+                )
         return spots
 
     def _said_after(self, loose: Collection[bytes] = ()) -> dict[int, int]:
         """How many messages of the request are said after each piece, but for these: one that comes
         apart is not more than it was when nothing in it was known."""
         after: dict[int, int] = {}
-        apart = stands_apart(self.pieces)
+        apart = uncounted(self.pieces, grows=self.grows)
         sources: set[int] = set()
         for i in reversed(self.history):
             after[i] = len(sources) - apart
@@ -115,12 +119,14 @@ class Scene:
 
     def _paired(self, same: Sequence[int], old: Sequence[Spot]) -> dict[int, Spot]:
         """Which of several that say the same was seen where. As many as there were are the same
-        ones, in order; of more, those that stayed where they were, and the others are new."""
+        ones, in order; of more, those that stayed where they were, and the others are new; of
+        fewer, the last: a window moves on."""
         if len(same) != len(old):
             stayed = self._stayed_among(same, old)
             if len(stayed) == len(old):
                 return stayed
-        return {i: old[min(n, len(old) - 1)] for n, i in enumerate(same)}
+        left = max(len(old) - len(same), 0)
+        return {i: old[min(left + n, len(old) - 1)] for n, i in enumerate(same)}
 
     def _stayed_among(self, same: Sequence[int], old: Sequence[Spot]) -> dict[int, Spot]:
         found: dict[int, Spot] = {}
@@ -149,7 +155,7 @@ class Scene:
     def _was_answered(self, i: int, old: Spot) -> bool:
         """Whether a reply has come behind it since: what else does may be nothing but more
         instructions."""
-        last = len(self.pieces) - 1 - 2 * stands_apart(self.pieces)
+        last = len(self.pieces) - 1 - stands_apart(self.pieces, grows=self.grows)
         for k in range(last, i, -1):
             if self.pieces[k].role != "assistant":
                 continue
@@ -168,13 +174,28 @@ class Scene:
         known = mark in self.habit.floating or mark in self._strayed
         if not known and (old is None or not spot.spoken):
             return False
-        if self.is_heard(i):
+        if self.is_heard(i) or self.is_last_reply(i):
             return False
         if mark in self._said_at:
             return False  # somebody says again what is stored by now
-        if known and self._rests(i, spot):
+        if known and (mark in self._answered or self._rests(i, spot)):
             return False
         return known or (old is not None and self._has_moved(i, old, spot))
+
+    def is_last_reply(self, i: int) -> bool:
+        """Whether it is the reply that is stored last, in the client's words."""
+        m = self.unkept
+        said = self.pieces[i].said
+        return m is not None and said.role == m.role and normal.reworded(m, said)
+
+    @cached_property
+    def unkept(self) -> Message | None:
+        """The reply that is stored last, if nobody has shown it yet."""
+        last = next((j for j in range(len(self.stored) - 1, -1, -1) if self.stored[j].shown), -1)
+        if last < 0 or last in self.told:
+            return None
+        m = self.stored[last]
+        return m if m.role == "assistant" and m.state == State.CANDIDATE else None
 
     def _rests(self, i: int, spot: Spot) -> bool:
         """Whether it has stayed where it is, turn after turn: no instruction does. What was taken
@@ -186,6 +207,8 @@ class Scene:
         old = self.before.get(i)
         if old is None or len(self._same[self.mark(i)]) > 1 or not self._is_anchored(i, old, spot):
             return 0
+        if self._was_passed(i, old):
+            return 0
         if spot.later == old.later:
             return max(old.stays, 0)  # the same turn, asked again
         return old.stays + 1 if spot.later >= old.later + TURN else 0  # from `AWAY` on it is new
@@ -195,14 +218,60 @@ class Scene:
         now, or as far from the end although the history has gone on."""
         if old.stays == AWAY:
             return False  # somebody may say again what was taken back
-        if len(self._same[self.mark(i)]) > 1:
+        if self._is_twin(i):
             return False  # of two that say the same nobody knows which one was seen
         if not self._is_anchored(i, old, spot):
-            return old.after == START or self._stands_once(old.after)
-        if any(self._stays_put(i) or not self._stays_put(k) for k in self._passed_by(i, old)):
+            return old.after == START or self._stands_once(old.after) or self._follows(old, spot)
+        if self._was_passed(i, old) or self._outlasts(i, old, spot):
             return True
         # With a reply of ours behind it it has not, however much came and went there.
         return not self._is_held(i, old) and self._is_as_far(i, old, spot)
+
+    def _is_twin(self, i: int) -> bool:
+        """Whether another one says the same, or did so."""
+        mark = self.mark(i)
+        other = self.habit.spots.get(_twins(mark)[1])
+        return len(self._same[mark]) > 1 or (other is not None and other.stays != AWAY)
+
+    def _follows(self, old: Spot, spot: Spot) -> bool:
+        """Whether it stands behind a message that the last request showed behind it."""
+        last = old.request == self._last_request and spot.after in self.habit.told
+        if not last or not self._stands_once(spot.after):
+            return False
+        before = [m.id for m in self.stored[: self.said[self._shown_at[spot.after]]]]
+        return old.after in before or old.after not in {m.id for m in self.stored}
+
+    def _outlasts(self, i: int, old: Spot, spot: Spot) -> bool:
+        """Whether it stands in front of everything, as it did, while what stood behind it there has
+        left the window: somebody's words would have done so first."""
+        if not spot.after == old.after == START or old.request != self._last_request:
+            return False
+        left = self.stored[: self.pairs[0][1]] if self.pairs else self.stored
+        if any(m.shown and m.id in self.habit.told for m in left):
+            return True
+        spots = self.habit.spots.items()
+        behind = {m: s for m, s in spots if s.request == old.request and s.order > old.order}
+        here = [s.order for m, s in behind.items() if m in self._same or m in self._said_at]
+        gone = [s for s in behind.values() if s.spoken and s.order < min(here, default=0)]
+        return len(gone) >= TURN
+
+    @cached_property
+    def _last_request(self) -> int:
+        """The number of the request before this one; those of another process count down."""
+        numbers = (s.request for s in self.habit.spots.values())
+        return self.habit.requests - 1 if self.habit.requests else min(numbers, default=0)
+
+    @cached_property
+    def _answered(self) -> set[bytes]:
+        """What an earlier request had, and has got a reply of ours behind it since: it was said,
+        whatever it was taken for."""
+        seen = (i for i in self.before if self.was_seen(i) and self._is_answered(i))
+        return {self.mark(i) for i in seen if self._is_where_it_was(i)}
+
+    def _is_where_it_was(self, i: int) -> bool:
+        old, spot = self.before[i], self.spots[i]
+        moved = self._was_passed(i, old) or self._outlasts(i, old, spot)
+        return self._is_anchored(i, old, spot) and not moved
 
     def _is_as_far(self, i: int, old: Spot, spot: Spot) -> bool:
         """Whether it is as far from the end as it was, although the history has gone on."""
@@ -223,6 +292,11 @@ class Scene:
     def _plainly_after(self) -> dict[int, int]:
         """The same without what was known to wander before."""
         return self._said_after(self.habit.floating)
+
+    def _was_passed(self, i: int, old: Spot) -> bool:
+        """Whether it has changed places with something else that is in doubt, a narrator's line or
+        an instruction, and is the one that has moved."""
+        return any(self._stays_put(i) or not self._stays_put(k) for k in self._passed_by(i, old))
 
     def _passed_by(self, i: int, old: Spot) -> Iterator[int]:
         """What stood behind it in that request, and stands before it now."""
@@ -249,9 +323,11 @@ class Scene:
         )
 
     def _was_hidden(self, k: int, old: Spot) -> bool:
-        """Whether a stored message that is shown now was stored then, and not shown."""
+        """Whether a stored message that is shown now was stored then, and not shown, not even in
+        words that are stored since."""
         message_id = self.stored[self.said[k]].id
-        return message_id <= old.newest and message_id not in self.habit.told
+        known = message_id > old.newest or message_id in self.habit.told
+        return not known and self._was_unsaid(k) is None
 
     def _was_unsaid(self, k: int) -> Spot | None:
         """Where a message stood that is stored by now, when it was not yet."""
@@ -316,6 +392,14 @@ class Scene:
         gone_on = spot.later > old.later or self._is_answered(i)
         return gone_on and self._is_anchored(i, old, spot)
 
+    def has_stayed(self, i: int) -> bool:
+        """Whether it is settled, and has been there for a whole turn: among stored messages, where
+        nobody speaks, one that comes and another that goes can make a place look the same."""
+        if self.is_heard(i) or not self.is_settled(i):
+            return self.is_heard(i)
+        spot, old = self.spots[i], self.before[i]
+        return spot.later >= old.first[1] + TURN and spot.room > old.room
+
     def _is_answered(self, i: int) -> bool:
         """Whether a reply of ours has come behind it that no request had before."""
         return any(k > i and k in self.spots and k not in self.before for k in self._heard)
@@ -349,7 +433,7 @@ class Scene:
 
     @cached_property
     def _far(self) -> list[int]:
-        return distances([p.said for p in self.pieces], stands_apart(self.pieces))
+        return distances([p.said for p in self.pieces], uncounted(self.pieces, grows=self.grows))
 
     def is_cut(self, i: int) -> bool:
         """Whether somebody has cut what is shown shortened: others that have come to stand where it
@@ -446,7 +530,14 @@ def is_made_of(piece: Piece, heard: frozenset[bytes]) -> bool:
     return bool(own) and heard.issuperset(own)
 
 
-def stands_apart(pieces: Sequence[Piece]) -> int:
-    """How many of the last messages a client does not count: it puts a reply that is to grow behind
-    all the rest, when what it injects has its place already."""
-    return int(bool(pieces) and asks_to_continue(pieces[-1].said.body))
+def stands_apart(pieces: Sequence[Piece], *, grows: bool) -> int:
+    """How many of the last pieces a client puts behind all the rest, when what it injects has its
+    place already: a reply that is to grow, and the sentence that asks for it."""
+    if pieces and asks_to_continue(pieces[-1].said.body):
+        return 2
+    return int(grows and bool(pieces) and pieces[-1].role == "assistant")
+
+
+def uncounted(pieces: Sequence[Piece], *, grows: bool) -> int:
+    """How many of them are said, and are not counted among what is said after another."""
+    return min(stands_apart(pieces, grows=grows), 1)
