@@ -30,7 +30,7 @@ def is_whole(scene: Scene) -> bool:
     first = list(islice(shown, FIRST_MAX + 1))
     if 1 < len(first) <= FIRST_MAX and first[1] in scene.told:
         # What stood before everything may have been an instruction, if it is nowhere now.
-        return first[0] in scene.told or not scene.shows(scene.stored[first[0]])
+        return first[0] in scene.told or not scene.saying(scene.stored[first[0]])
     return bool(first) and first[0] in scene.told
 
 
@@ -81,9 +81,14 @@ def is_in_touch(scene: Scene) -> bool:
     name: it shows messages that nobody says by chance, or replies of ours to such requests."""
     if not scene.stored or any(scene.is_heard(i) for i in scene.spots):
         return True
+    if scene.unkept and is_telling(scene.unkept) and any(map(scene.is_last_reply, scene.spots)):
+        return True
     telling = {j for j, m in enumerate(scene.stored) if j and is_telling(m)}
-    shown = sum(j in telling for _, j in scene.pairs)
-    return shown >= max(1, min(OVERLAP_MIN, len(telling)))
+    shown = [j for _, j in scene.pairs if j and scene.stored[j].shown]
+    if sum(j in telling for j in shown) >= max(1, min(OVERLAP_MIN, len(telling))):
+        return True
+    letters = sum(len(normal.bare(scene.stored[j].body)) for j in shown)
+    return len(shown) >= OVERLAP_MIN and letters >= OVERLAP_MIN * normal.SHARED_MIN
 
 
 def is_telling(m: Message) -> bool:

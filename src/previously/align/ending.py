@@ -194,9 +194,15 @@ def _version(scene: Scene, news: Sequence[int], gone: Sequence[Message]) -> tupl
     role = scene.pieces[news[0]].role
     for i in takewhile(lambda i: scene.pieces[i].role == role, news):
         for k, m in enumerate(gone[:FORK_MAX]):
-            if _shows(scene, i, m):
+            if _shows(scene, i, m) and (i == news[0] or _begins_alike(scene, i, m)):
                 return i, k
     return None
+
+
+def _begins_alike(scene: Scene, i: int, m: Message) -> bool:
+    """Whether a question with something before it is a stored one: by chance one is in another."""
+    a, b = normal.bare(scene.pieces[i].said.body), normal.bare(m.body)
+    return m.role == "assistant" or a.startswith(b) or b.startswith(a)
 
 
 def _may_be_echo(scene: Scene, news: Sequence[int], gone: Sequence[Message]) -> bool:

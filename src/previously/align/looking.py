@@ -34,9 +34,8 @@ def look(
     if habit.floating:
         known = {m.hash for m in stored}
         request = [one if one.hash in known else cleared(one, habit) for one in request]
-    laid = _without_stray(
-        _before_heard(parted(lay(request, stored), stored), stored, habit), stored
-    )
+    laid = _before_heard(_slid(parted(lay(request, stored), stored), stored), stored, habit)
+    laid = _without_stray(laid, stored)
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
@@ -59,6 +58,26 @@ def look(
         grows=grows,
         views=shorter,
     )
+
+
+def _slid(laid: Laid, stored: Sequence[Message]) -> Laid:
+    """With pairs of words that are stored twice at the earlier place, if something strange follows
+    them: it stands rather for what was said there, than between two that were neighbours."""
+    pairs = list(laid.pairs)
+    for n in range(1, len(pairs) - 1):
+        (before, first), (i, j), (after, last) = pairs[n - 1 : n + 2]
+        if j - first < 3 or after - i < 2 or any(m.shown for m in stored[j + 1 : last]):
+            continue
+        spoken = [k for k in range(before + 1, after) if laid.pieces[k].role != "system"]
+        if spoken[0] < i or len(spoken) < 2:
+            continue
+        same = (k for k in range(first + 1, j) if _says(laid, i, stored[k]))
+        pairs[n] = (i, next(same, j))
+    return replace(laid, pairs=tuple(pairs))
+
+
+def _says(laid: Laid, i: int, m: Message) -> bool:
+    return m.shown and normal.key(laid.pieces[i].said) == normal.key(m)
 
 
 def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:

@@ -139,14 +139,11 @@ def _missing(scene: Scene, out: Mending, ours: Sequence[Message], first: int) ->
         if len(after) == 1 and len(normal.bare(after[0].body)) < normal.SHARED_MIN:
             out.doubt = MIXED
         return
-    elsewhere = {scene.mark(i): i for i in scene.spots}
     for m in ours:
-        moved = elsewhere.get(normal.mark(m)) if elsewhere else None
-        if moved is None or scene.pieces[moved].role == "system":
-            out.hides.append(m.id)
-        elif m.state == State.CANDIDATE:
+        moved = [i for i in scene.saying(m) if scene.pieces[i].role != "system"]
+        if moved and m.state == State.CANDIDATE:
             out.drops.append(m.id)  # it was an instruction, and taken for something said
-        elif scene.is_settled(moved):
+        elif not moved or any(map(scene.is_settled, moved)):
             out.hides.append(m.id)
         else:
             out.doubt = MIXED

@@ -36,7 +36,9 @@ def taken_back(scene: Scene, end: Ending) -> Mending | None:
     if len(scene.pairs) < SHOWN_MIN:
         return None
     (before, _), (_, j) = scene.pairs[-2:]
-    if scene.unknown(before + 1, end.news[0]) or not certainty.is_telling(scene.stored[j]):
+    if scene.unknown(before + 1, end.news[0]):
+        return None
+    if not certainty.is_telling(scene.stored[j]) and not certainty.is_solid(scene):
         return None
     changes = mend(scene)
     changes.drops += [m.id for m in scene.stored[j + 1 :] if m.shown]

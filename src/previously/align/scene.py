@@ -113,9 +113,9 @@ class Scene:
             same.setdefault(self.mark(i), []).append(i)
         return same
 
-    def shows(self, m: Message) -> bool:
-        """Whether something that is not stored says the same as this message."""
-        return normal.mark(m) in self._same
+    def saying(self, m: Message) -> Sequence[int]:
+        """What says the same as this message, and is not stored."""
+        return self._same.get(normal.mark(m), ())
 
     def _paired(self, same: Sequence[int], old: Sequence[Spot]) -> dict[int, Spot]:
         """Which of several that say the same was seen where. As many as there were are the same
@@ -263,9 +263,10 @@ class Scene:
 
     @cached_property
     def _answered(self) -> set[bytes]:
-        """What an earlier request had, and has got a reply of ours behind it since: it was said,
-        whatever it was taken for."""
-        seen = (i for i in self.before if self.was_seen(i) and self._is_answered(i))
+        """What an earlier request had last, and has got a reply of ours behind it since: it was
+        said, whatever it was taken for."""
+        last = (i for i, old in self.before.items() if not old.later or old.plain == 0)
+        seen = (i for i in last if self.was_seen(i) and self._is_answered(i))
         return {self.mark(i) for i in seen if self._is_where_it_was(i)}
 
     def _is_where_it_was(self, i: int) -> bool:
@@ -390,7 +391,19 @@ class Scene:
         if old is None or not self.was_seen(i):
             return False
         gone_on = spot.later > old.later or self._is_answered(i)
+        if self._lost_question and spot.later < old.later + TURN:
+            return False  # it may have come to stand where that was
         return gone_on and self._is_anchored(i, old, spot)
+
+    @cached_property
+    def _lost_question(self) -> bool:
+        """Whether what the last request asked is nowhere in this one."""
+        last = self._last_request
+        asked = {m: s for m, s in self.habit.spots.items() if s.request == last and s.spoken}
+        mark = max(asked, key=lambda m: asked[m].order, default=None)
+        if mark is None or mark in self._same or mark in self._said_at:
+            return False
+        return not any(map(self.was_asked, self.history))
 
     def has_stayed(self, i: int) -> bool:
         """Whether it is settled, and has been there for a whole turn: among stored messages, where
