@@ -186,3 +186,12 @@ def test_what_another_server_has_seen_is_asked_before_a_question_is_other_words(
     life.ask_another_server()
     life.delete_middle(back=2)
     said(life, "gulls")
+
+
+def test_a_few_words_are_not_what_is_left_of_others() -> None:
+    life = begun("rain rain", "the harbour Anna", older=2)
+    life.delete_last(count=1)
+    life.delete_last(count=4)
+    life.send(text="rain", clean="prefix")
+    life.send(text="the harbour Anna", clean="prefix")
+    said(life, "rain rain")

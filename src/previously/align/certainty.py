@@ -59,10 +59,11 @@ def _is_told_of(scene: Scene) -> bool:
     last = max(k for k, m in enumerate(scene.stored) if m.shown or k == j)
     if j != last or scene.stored[j].role != "assistant" or not is_telling(scene.stored[j]):
         return False
-    *before, asked = scene.unknown(scene.start, len(scene.pieces)) or [i]
+    *between, asked = scene.unknown(i, len(scene.pieces)) or [i]
+    if any(map(scene.is_heard, between)):
+        return all(map(scene.is_settled, between))
     told = sum(scene.pieces[k].role == "system" for k in range(i, asked))
-    heard = any(map(scene.is_heard, before)) and all(map(scene.is_settled, before))
-    return asked > i and (heard or (not before and told >= TOLD_MIN))
+    return not between and not scene.unknown(scene.start, i) and told >= TOLD_MIN
 
 
 def shows_end(scene: Scene) -> bool:

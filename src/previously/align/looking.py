@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from previously.align import normal
-from previously.align.hints import Habit, Hints
+from previously.align.hints import AWAY, Habit, Hints
 from previously.align.joined import cleared, learned, unjoined
 from previously.align.match import Pair
 from previously.align.phrases import starts_history
-from previously.align.pieces import Laid, lay
-from previously.align.scene import Scene, is_made_of, uncounted
+from previously.align.pieces import Laid, Piece, lay
+from previously.align.scene import Scene, is_made_of, twins, uncounted
 from previously.align.views import VIEW_FROM, distances, parted, shortened
 from previously.model import CLIENT, Message, NewMessage, State
 
@@ -81,19 +81,37 @@ def _says(laid: Laid, i: int, m: Message) -> bool:
 
 
 def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
-    """Without pairs behind a reply that we gave since the last turn that is stored: nothing that is
-    stored can stand there, though somebody may have said the same again."""
-    if not habit.heard:
+    """Without pairs behind the last reply that is stored, in the client's words, or behind one that
+    we gave since: nothing that is stored can stand there, though somebody may have said the same
+    again."""
+    heard, last = frozenset(habit.heard), _unkept(laid, stored)
+    if not heard and last is None:
         return laid
-    heard, paired = frozenset(habit.heard), {i for i, _ in laid.pairs}
-    strange = (i for i in range(len(laid.pieces)) if i not in paired)
-    first = next((i for i in strange if is_made_of(laid.pieces[i], heard)), len(laid.pieces))
+    paired = {i for i, _ in laid.pairs}
+    strange = ((i, p) for i, p in enumerate(laid.pieces) if i not in paired)
+    ours = (i for i, p in strange if is_made_of(p, heard) or _is_reply(p, last))
+    first = next(ours, len(laid.pieces))
     pairs = [(i, j) for i, j in laid.pairs if i < first]
     pairs += _said_before(laid, pairs, stored, first)
     again = first < len(laid.pieces) and pairs and _is_said_again(laid, pairs, stored)
-    if again or (pairs and _was_seen_behind(laid, pairs, stored, habit)):
+    if again or (pairs and _was_strange(laid, pairs, stored, habit)):
         del pairs[-1]
     return replace(laid, pairs=tuple(pairs))
+
+
+def _unkept(laid: Laid, stored: Sequence[Message]) -> Message | None:
+    """The reply that is stored last, if it is not shown as it is and nobody says it by chance."""
+    told = {j for _, j in laid.pairs}
+    last = next((j for j in range(len(stored) - 1, -1, -1) if stored[j].shown), -1)
+    if last < 0 or last in told or stored[last].state != State.CANDIDATE:
+        return None
+    m = stored[last]
+    telling = m.role == "assistant" and len(normal.bare(m.body)) >= normal.SHARED_MIN
+    return m if telling else None
+
+
+def _is_reply(piece: Piece, last: Message | None) -> bool:
+    return last is not None and piece.role == last.role and normal.reworded(last, piece.said)
 
 
 def _said_before(
@@ -125,13 +143,18 @@ def _is_said_again(laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message])
     return (short and (far or more)) or (bool(after) and _follows_another(laid, pairs))
 
 
-def _was_seen_behind(
+def _was_strange(
     laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message], habit: Habit
 ) -> bool:
-    """Whether an earlier request had the last pair's words behind what is stored after them."""
+    """Whether the last pair's words were no stored message's to an earlier request since the last
+    turn, although this one was stored then, and nobody else says them now."""
     i, j = pairs[-1]
-    spot = habit.spots.get(normal.mark(laid.pieces[i].said))
-    return spot is not None and any(m.id == spot.after for m in stored[j + 1 :])
+    mark = normal.mark(laid.pieces[i].said)
+    spot = habit.spots.get(mark) if habit.doubts else None
+    if spot is None or spot.stays == AWAY or spot.newest < stored[j].id:
+        return False
+    same = sum(normal.mark(piece.said) == mark for piece in laid.pieces)
+    return same <= sum(one in habit.spots for one in twins(mark))
 
 
 def _follows_another(laid: Laid, pairs: Sequence[Pair]) -> bool:

@@ -88,6 +88,8 @@ def _gap(scene: Scene, out: Mending, theirs: list[int], span: tuple[int, int]) -
     elif any(map(scene.is_doubtful, theirs)):
         out.doubt = MIXED
     elif [scene.pieces[i].role for i in theirs] == [m.role for m in ours]:
+        if any(map(scene.stood_beside, theirs, ours)):
+            out.doubt = MIXED
         for i, m in zip(theirs, ours, strict=True):
             out.take(scene, i, m)
     elif all(map(scene.is_settled, theirs)):

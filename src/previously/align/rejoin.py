@@ -32,13 +32,16 @@ def rejoined(scene: Scene, hints: Hints) -> Ending | None:
 
 def taken_back(scene: Scene, end: Ending) -> Mending | None:
     """What has changed before that, if it can be told: what is new stands right behind stored
-    messages that are shown one after the other, and those that came after them are not."""
-    if len(scene.pairs) < SHOWN_MIN:
+    messages that are shown one after the other, or behind a reply, which nobody says again; and
+    those that came after them are not shown."""
+    if not scene.pairs:
         return None
-    (before, _), (_, j) = scene.pairs[-2:]
-    if scene.unknown(before + 1, end.news[0]):
+    *before, (last, j) = scene.pairs[-SHOWN_MIN:]
+    telling = certainty.is_telling(scene.stored[j])
+    if not telling and not certainty.is_solid(scene):
         return None
-    if not certainty.is_telling(scene.stored[j]) and not certainty.is_solid(scene):
+    first = before[0][0] + 1 if before else last
+    if scene.unknown(first, end.news[0]) or not (before or scene.stored[j].role == "assistant"):
         return None
     changes = mend(scene)
     changes.drops += [m.id for m in scene.stored[j + 1 :] if m.shown]

@@ -101,7 +101,7 @@ class Scene:
         """Where those of them stood that an earlier request had as well."""
         found: dict[int, Spot] = {}
         for mark, same in self._same.items():
-            old = [self.habit.spots[one] for one in _twins(mark) if one in self.habit.spots]
+            old = [self.habit.spots[one] for one in twins(mark) if one in self.habit.spots]
             found |= self._paired(same, old) if old else {}
         return found
 
@@ -230,7 +230,7 @@ class Scene:
     def _is_twin(self, i: int) -> bool:
         """Whether another one says the same, or did so."""
         mark = self.mark(i)
-        other = self.habit.spots.get(_twins(mark)[1])
+        other = self.habit.spots.get(twins(mark)[1])
         return len(self._same[mark]) > 1 or (other is not None and other.stays != AWAY)
 
     def _follows(self, old: Spot, spot: Spot) -> bool:
@@ -421,6 +421,11 @@ class Scene:
         """Whether an earlier request had it, and none since was without it."""
         return i in self.before and self.before[i].stays != AWAY
 
+    def stood_beside(self, i: int, m: Message) -> bool:
+        """Whether the last request showed both: one is not the other in new words."""
+        old = self.before.get(i)
+        return old is not None and old.request == self._last_request and m.id in self.habit.told
+
     def was_asked(self, i: int) -> bool:
         """Whether the last question that was not understood had something of it."""
         return not set(self.habit.asked).isdisjoint(normal.marks(self.pieces[i].said.body))
@@ -479,7 +484,7 @@ class Scene:
         wandered = {self.mark(i) for i in self.floating}.union(*parts)
         floating = (self.habit.floating - rested | wandered) - kept
         kept_in = {mark for i in stored - self.said.keys() for mark in self._begun_with(i)}
-        gone = {one for mark in (*kept, *kept_in, *self._same) for one in _twins(mark)}
+        gone = {one for mark in (*kept, *kept_in, *self._same) for one in twins(mark)}
         missing = {m: s for m, s in self.habit.spots.items() if m not in gone}
         shown = {*self._shown_at, *([] if self.stored else [START])}
         away = {m: replace(s, stays=AWAY) for m, s in missing.items() if s.after in shown}
@@ -510,7 +515,7 @@ class Scene:
         plain = self._said_after(floating)
         for mark, same in self._same.items():
             left = (i for i in same if i not in stored)
-            for i, one in zip(left, _twins(mark), strict=False):
+            for i, one in zip(left, twins(mark), strict=False):
                 seen[one] = replace(
                     self.spots[i],
                     stays=self._stayed(i, self.spots[i]),
@@ -532,7 +537,7 @@ class Scene:
         return [i for i in self.said if self.mark(i) in doubted] if doubted else []
 
 
-def _twins(mark: bytes) -> list[bytes]:
+def twins(mark: bytes) -> list[bytes]:
     """What several that say the same are remembered by, from the first one on."""
     return [mark, *(mark + bytes([n]) for n in range(1, TWINS_MAX))]
 
