@@ -195,3 +195,45 @@ def test_a_few_words_are_not_what_is_left_of_others() -> None:
     life.send(text="rain", clean="prefix")
     life.send(text="the harbour Anna", clean="prefix")
     said(life, "rain rain")
+
+
+def test_the_same_words_under_another_name_are_where_their_neighbours_are() -> None:
+    life = begun("the harbour the harbour a lantern", window=6)
+    said(life, "gulls rain gulls 嗯。")
+    narrated(life, 2)
+    said(life, "gulls rain gulls 嗯。")
+    life.dress(names=True, merges=False)
+    said(life, "rain")
+    life.dress(names=False, merges=False)
+    said(life, "rain")
+
+
+def test_the_last_turn_is_not_asked_again_because_an_instruction_stands_before_it() -> None:
+    life = begun("嗯。", window=7)
+    life.narrate()
+    life.send(text="rain", clean="prefix")
+    life.inject(role="assistant", depth=3, text="rain")
+    said(life, "Anna 嗯。 好的 rain", "rain", "rain café")
+    life.narrate()
+    life.send(text="好的 嗯。 嗯。 the harbour", clean="prefix")
+    said(life, "Anna 嗯。 好的 rain")
+
+
+def test_two_edits_behind_words_that_are_said_twice_are_edits() -> None:
+    life = begun("嗯。 rain Anna 好的")
+    life.inject(role="assistant", depth=5, text=LONG)
+    life.inject(role="system", depth=0, text=LONG)
+    said(life, "rain")
+    life.edit(text="rain", back=4)
+    life.edit(text="rain", back=5)
+    life.swipe(told=False)
+
+
+def test_what_is_left_of_a_message_is_not_looked_for_where_it_is_shown_whole() -> None:
+    said_twice = "a lantern rain café a lantern"
+    life = begun("café", said_twice, older=2)
+    life.inject(role="system", depth=2, text=said_twice)
+    life.delete_last(count=3)
+    said(life, "rain", "a lantern rain")
+    life.delete_middle(back=6)
+    said(life, "rain café the harbour", "café", "the harbour café", "harbour 嗯。 Anna", "rain")

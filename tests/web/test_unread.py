@@ -92,6 +92,16 @@ def test_what_is_joined_to_a_message_does_not_hide_it(now: list[str], whole: lis
     assert words(unread.widened(request(*now), ())) == whole
 
 
+def test_a_window_may_begin_in_the_midst_of_questions_that_were_joined() -> None:
+    """They begin with one that is stored; what else stands before a question may be lore."""
+    unread = Unread()
+    unread.keep(request("u:1", "a:2", "u:3\n\n4\n\n5", "a:6", "u:7"))
+    window = request("u:5", "a:6", "u:7", "a:8", "u:9")
+    known = {request("u:3").said[0].hash}
+    assert words(unread.widened(window, known)) == ["1", "2", "3\n\n4\n\n5", "6", "7", "8", "9"]
+    assert words(unread.widened(window, ())) == ["1", "2", "5", "6", "7", "8", "9"]
+
+
 LONG = ("a:hello", "u:1", "a:two <mood>", "u:3", "a:four\n\n<mood>", "u:5")
 
 

@@ -68,12 +68,16 @@ def _slid(laid: Laid, stored: Sequence[Message]) -> Laid:
         (before, first), (i, j), (after, last) = pairs[n - 1 : n + 2]
         if j - first < 3 or after - i < 2 or any(m.shown for m in stored[j + 1 : last]):
             continue
-        spoken = [k for k in range(before + 1, after) if laid.pieces[k].role != "system"]
-        if spoken[0] < i or len(spoken) < 2:
-            continue
-        same = (k for k in range(first + 1, j) if _says(laid, i, stored[k]))
-        pairs[n] = (i, next(same, j))
+        strange = _roles(laid, i + 1, after)
+        alone = strange and not _roles(laid, before + 1, i)
+        same = [k for k in range(first + 1, j) if strange and _says(laid, i, stored[k])]
+        edited = (k for k in same if [m.role for m in stored[k + 1 : last] if m.shown] == strange)
+        pairs[n] = (i, next(edited, same[0] if alone and same else j))
     return replace(laid, pairs=tuple(pairs))
+
+
+def _roles(laid: Laid, first: int, last: int) -> list[str]:
+    return [piece.role for piece in laid.pieces[first:last] if piece.role != "system"]
 
 
 def _says(laid: Laid, i: int, m: Message) -> bool:
@@ -93,7 +97,8 @@ def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
     first = next(ours, len(laid.pieces))
     pairs = [(i, j) for i, j in laid.pairs if i < first]
     pairs += _said_before(laid, pairs, stored, first)
-    again = first < len(laid.pieces) and pairs and _is_said_again(laid, pairs, stored)
+    answers = first < len(laid.pieces) and is_made_of(laid.pieces[first], heard)
+    again = answers and pairs and _is_said_again(laid, pairs, stored, habit)
     if again or (pairs and _was_strange(laid, pairs, stored, habit)):
         del pairs[-1]
     return replace(laid, pairs=tuple(pairs))
@@ -129,7 +134,9 @@ def _said_before(
     return found
 
 
-def _is_said_again(laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message]) -> bool:
+def _is_said_again(
+    laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message], habit: Habit
+) -> bool:
     """Whether what stands before a reply of ours is the question to it rather than a stored one:
     another reply came before it; or it is what anybody says, and more than a reply came after that
     one, or much is missing before."""
@@ -140,7 +147,7 @@ def _is_said_again(laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message])
     after = [m for m in stored[j + 1 :] if m.shown]
     short = len(normal.bare(laid.pieces[i].said.body)) < normal.SHARED_MIN
     more = len(after) > 1 or any(m.role != "assistant" for m in after)
-    return (short and (far or more)) or (bool(after) and _follows_another(laid, pairs))
+    return (short and (far or more)) or (bool(after) and _follows_another(laid, pairs, habit))
 
 
 def _was_strange(
@@ -157,12 +164,13 @@ def _was_strange(
     return same <= sum(one in habit.spots for one in twins(mark))
 
 
-def _follows_another(laid: Laid, pairs: Sequence[Pair]) -> bool:
+def _follows_another(laid: Laid, pairs: Sequence[Pair], habit: Habit) -> bool:
     """Whether a reply stands before the last pair that is not stored."""
-    spoken = (k for k in range(pairs[-1][0] - 1, -1, -1) if laid.pieces[k].role != "system")
-    before = next(spoken, -1)
-    paired = {i for i, _ in pairs}
-    return before >= 0 and before not in paired and laid.pieces[before].role == "assistant"
+    said = ((k, laid.pieces[k]) for k in range(pairs[-1][0] - 1, -1, -1))
+    spoken = ((k, p) for k, p in said if p.role != "system")
+    told = ((k, p) for k, p in spoken if normal.mark(p.said) not in habit.floating)
+    before, piece = next(told, (-1, laid.pieces[0]))
+    return before >= 0 and before not in dict(pairs) and piece.role == "assistant"
 
 
 def _without_stray(laid: Laid, stored: Sequence[Message]) -> Laid:

@@ -50,7 +50,8 @@ def lay(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
     exact = matched(raw, ours)
     if len(exact) == len(request):
         return Laid(tuple(Piece(i, one) for i, one in enumerate(request)), tuple(exact))
-    certain = _certain(exact, raw, ours)
+    words = [normal.key(m) for m in stored]
+    certain = _certain(exact, [normal.key(one) for one in request], words)
     pieces, fixed = _parted(request, stored, dict(certain))
     rests = set(_rests(pieces, stored, fixed) if len(certain) < len(exact) else ())
     fixed = sorted([*fixed, *rests])
@@ -59,7 +60,7 @@ def lay(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
     theirs: list[Hashable] = [
         ("", i) if i in held else normal.key(p.said) for i, p in enumerate(pieces)
     ]
-    mine: list[Hashable] = [NO_KEY if j in taken else normal.key(m) for j, m in enumerate(stored)]
+    mine: list[Hashable] = [NO_KEY if j in taken else word for j, word in enumerate(words)]
     visible = [key if m.shown else NO_KEY for key, m in zip(mine, stored, strict=True)]
     if visible != mine:  # what is hidden stands for what nothing else does
         fixed = matched(theirs, visible, fixed)
@@ -96,17 +97,19 @@ def _rests(pieces: Sequence[Piece], stored: Sequence[Message], fixed: Sequence[P
     more than once, and is no pair itself."""
     held, taken = {i for i, _ in fixed}, {j for _, j in fixed}
     ours: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    theirs = {normal.bare(piece.said.body) for piece in pieces}
+    whole = theirs.intersection(normal.bare(m.body) for m in stored)  # and not what is left of more
     for j, m in enumerate(stored):
-        if j not in taken and m.shown:
+        if j not in taken and m.shown and normal.bare(m.body) not in whole:
             ours[m.role, normal.bare(m.body)[:BEGINNING]].append(j)
     found: list[Pair] = []
     for i, piece in enumerate(pieces):
-        words = "" if i in held else normal.bare(piece.said.body)
-        likely = ours.get((piece.role, words[:BEGINNING]), ()) if len(words) > BEGINNING else ()
-        if any(normal.bare(stored[j].body) == words for j in likely):
-            continue  # nothing is missing in it
-        whole = [j for j in likely[-LIKELY_MAX:] if normal.is_cut(stored[j].body, piece.said.body)]
-        found += [(i, j) for j in whole] if len(whole) == 1 else []
+        words = normal.bare(piece.said.body)
+        if i in held or words in whole or len(words) <= BEGINNING:
+            continue
+        likely = ours.get((piece.role, words[:BEGINNING]), ())[-LIKELY_MAX:]
+        cut = [j for j in likely if normal.is_cut(stored[j].body, piece.said.body)]
+        found += [(i, j) for j in cut] if len(cut) == 1 else []
     return _between_others(found, fixed)
 
 

@@ -252,7 +252,7 @@ def _gap(
         return _changed_front(before, now, (new[start][0], at), (old[start][0], source))
     shown = old[start - 1][0] if start else -1  # what is joined to that one differs only
     missing = [i for i in dict.fromkeys(line[0] for line in old[start:]) if shown < i < source]
-    whole = _ends_with(before[source], now[at])
+    whole = _ends_with(before[source], now[at], stored)
     return _Gap(at, at + whole, [*missing, *[source] * whole])
 
 
@@ -312,7 +312,16 @@ def _between(lines: Sequence[Line], first: int, last: int) -> list[tuple[int, st
     return list(dict.fromkeys(line[:2] for line in lines[first:last] if line[0] not in ends))
 
 
-def _ends_with(before: NewMessage, now: NewMessage) -> bool:
-    """Whether a window begins in the midst of replies that were joined into one."""
+def _ends_with(before: NewMessage, now: NewMessage, stored: Collection[bytes]) -> bool:
+    """Whether a window begins in the midst of messages that were joined into one: replies, or a
+    user's words, if they begin with some that are stored. Else those may be an instruction."""
     ours, theirs = _marks(before), _marks(now)
-    return now.role == "assistant" and len(ours) > len(theirs) and ours[-len(theirs) :] == theirs
+    if len(ours) <= len(theirs) or ours[-len(theirs) :] != theirs:
+        return False
+    return now.role == "assistant" or _begins_with(before, stored)
+
+
+def _begins_with(said: NewMessage, stored: Collection[bytes]) -> bool:
+    parts = normal.paragraphs(said.body)
+    begun = (normal.PARAGRAPH.join(parts[:n]) for n in range(1, len(parts)))
+    return any(replace(said, body=text).hash in stored for text in begun)
