@@ -94,7 +94,7 @@ def is_in_touch(scene: Scene) -> bool:
 
 def is_telling(m: Message) -> bool:
     """Whether it is shown, and more than anybody says."""
-    return m.shown and len(normal.bare(m.body)) >= normal.SHARED_MIN
+    return m.shown and normal.is_telling(m)
 
 
 def _has_run(scene: Scene, last: int) -> bool:

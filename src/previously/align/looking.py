@@ -15,7 +15,8 @@ from previously.align.joined import cleared, learned, unjoined
 from previously.align.match import Pair
 from previously.align.phrases import starts_history
 from previously.align.pieces import Laid, Piece, lay
-from previously.align.scene import Scene, is_made_of, twins, uncounted
+from previously.align.places import is_made_of, twins, uncounted, unkept
+from previously.align.scene import Scene
 from previously.align.views import VIEW_FROM, distances, parted, shortened
 from previously.model import CLIENT, Message, NewMessage, State
 
@@ -88,7 +89,8 @@ def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
     """Without pairs behind the last reply that is stored, in the client's words, or behind one that
     we gave since: nothing that is stored can stand there, though somebody may have said the same
     again."""
-    heard, last = frozenset(habit.heard), _unkept(laid, stored)
+    heard, last = frozenset(habit.heard), unkept(stored, {j for _, j in laid.pairs})
+    last = last if last is not None and normal.is_telling(last) else None
     if not heard and last is None:
         return laid
     paired = {i for i, _ in laid.pairs}
@@ -102,17 +104,6 @@ def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
     if again or (pairs and _was_strange(laid, pairs, stored, habit)):
         del pairs[-1]
     return replace(laid, pairs=tuple(pairs))
-
-
-def _unkept(laid: Laid, stored: Sequence[Message]) -> Message | None:
-    """The reply that is stored last, if it is not shown as it is and nobody says it by chance."""
-    told = {j for _, j in laid.pairs}
-    last = next((j for j in range(len(stored) - 1, -1, -1) if stored[j].shown), -1)
-    if last < 0 or last in told or stored[last].state != State.CANDIDATE:
-        return None
-    m = stored[last]
-    telling = m.role == "assistant" and len(normal.bare(m.body)) >= normal.SHARED_MIN
-    return m if telling else None
 
 
 def _is_reply(piece: Piece, last: Message | None) -> bool:
@@ -145,7 +136,7 @@ def _is_said_again(
         return False
     far = len(pairs) > 1 and j - pairs[-2][1] > GAP_MAX
     after = [m for m in stored[j + 1 :] if m.shown]
-    short = len(normal.bare(laid.pieces[i].said.body)) < normal.SHARED_MIN
+    short = not normal.is_telling(laid.pieces[i].said)
     more = len(after) > 1 or any(m.role != "assistant" for m in after)
     return (short and (far or more)) or (bool(after) and _follows_another(laid, pairs, habit))
 

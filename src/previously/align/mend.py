@@ -138,7 +138,7 @@ def _missing(scene: Scene, out: Mending, ours: Sequence[Message], first: int) ->
         # It keeps its first messages and cuts off what follows; or all that is gone, and somebody
         # says again what he said last.
         after = [scene.pieces[i].said for i, _ in scene.pairs[beginning:]]
-        if len(after) == 1 and len(normal.bare(after[0].body)) < normal.SHARED_MIN:
+        if len(after) == 1 and not normal.is_telling(after[0]):
             out.doubt = MIXED
         return
     for m in ours:

@@ -103,6 +103,11 @@ def reworded(ours: Said, theirs: Said) -> bool:
     return bool(firsts & {a, b}) and len(firsts) == 1  # one of them with something joined to it
 
 
+def is_telling(said: Said) -> bool:
+    """Whether it is more than anybody says."""
+    return len(bare(said.body)) >= SHARED_MIN
+
+
 def is_cut(whole: str, rest: str) -> bool:
     """Whether one text is what is left of another without a part, or without some of its lines."""
     a, b = bare(whole), bare(rest)

@@ -126,7 +126,6 @@ def is_shorter(whole: Said, rest: Said) -> bool:
     plain = rest.parts is None and rest.tool_calls is None and whole.tool_calls is None
     if not plain or whole.role != rest.role or not normal.is_cut(whole.body, rest.body):
         return False
-    few = len(normal.bare(rest.body)) < normal.SHARED_MIN  # words that anybody says
-    if few and not normal.cut_out(whole.body, rest.body):
+    if not normal.is_telling(rest) and not normal.cut_out(whole.body, rest.body):
         return False
     return rest.role != "user" or not set(normal.marks(rest.body)) <= set(normal.marks(whole.body))
