@@ -35,7 +35,7 @@ def look(
     if habit.floating:
         known = {m.hash for m in stored}
         request = [one if one.hash in known else cleared(one, habit) for one in request]
-    laid = _before_heard(_slid(parted(lay(request, stored), stored), stored), stored, habit)
+    laid = _before_heard(_laid(request, stored), request, stored, habit)
     laid = _without_stray(laid, stored)
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
@@ -59,6 +59,10 @@ def look(
         grows=grows,
         views=shorter,
     )
+
+
+def _laid(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
+    return _slid(parted(lay(request, stored), stored), stored)
 
 
 def _slid(laid: Laid, stored: Sequence[Message]) -> Laid:
@@ -85,44 +89,43 @@ def _says(laid: Laid, i: int, m: Message) -> bool:
     return m.shown and normal.key(laid.pieces[i].said) == normal.key(m)
 
 
-def _before_heard(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
+def _before_heard(
+    laid: Laid, request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit
+) -> Laid:
     """Without pairs behind the last reply that is stored, in the client's words, or behind one that
     we gave since: nothing that is stored can stand there, though somebody may have said the same
     again."""
     heard, last = frozenset(habit.heard), unkept(stored, {j for _, j in laid.pairs})
     last = last if last is not None and normal.is_telling(last) else None
-    if not heard and last is None:
-        return laid
-    paired = {i for i, _ in laid.pairs}
-    strange = ((i, p) for i, p in enumerate(laid.pieces) if i not in paired)
+    paired = {i for i, _ in laid.pairs} if heard or last else set[int]()
+    strange = ((i, p) for i, p in enumerate(laid.pieces) if paired and i not in paired)
     ours = (i for i, p in strange if is_made_of(p, heard) or _is_reply(p, last))
     first = next(ours, len(laid.pieces))
+    if first < max(paired, default=0):
+        laid, first = _laid_before(laid, request, stored, first)
     pairs = [(i, j) for i, j in laid.pairs if i < first]
-    pairs += _said_before(laid, pairs, stored, first)
     answers = first < len(laid.pieces) and is_made_of(laid.pieces[first], heard)
-    again = answers and pairs and _is_said_again(laid, pairs, stored, habit)
+    asked = answers and pairs and "user" not in _roles(laid, pairs[-1][0] + 1, first)
+    again = asked and _is_said_again(laid, pairs, stored, habit)
     if again or (pairs and _was_strange(laid, pairs, stored, habit)):
         del pairs[-1]
     return replace(laid, pairs=tuple(pairs))
 
 
+def _laid_before(
+    laid: Laid, request: Sequence[NewMessage], stored: Sequence[Message], first: int
+) -> tuple[Laid, int]:
+    """The same, if only what stands before a piece is laid over what is stored, and where that
+    piece is then."""
+    source = laid.pieces[first].source
+    if any(piece.source == source for piece in laid.pieces[:first]):
+        return laid, first
+    front = _laid(request[:source], stored)
+    return Laid((*front.pieces, *laid.pieces[first:]), front.pairs), len(front.pieces)
+
+
 def _is_reply(piece: Piece, last: Message | None) -> bool:
     return last is not None and piece.role == last.role and normal.reworded(last, piece.said)
-
-
-def _said_before(
-    laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message], first: int
-) -> list[Pair]:
-    """What stands between the last of the pairs and our first reply, and says the same as a stored
-    message that was taken to stand behind it."""
-    taken = {normal.key(stored[j]): j for _, j in reversed(laid.pairs[len(pairs) :])}
-    after = pairs[-1][0] + 1 if pairs else 0
-    found: list[Pair] = []
-    for i in range(after, first) if taken else ():
-        j = taken.get(normal.key(laid.pieces[i].said), -1)
-        if j > (found[-1][1] if found else -1):
-            found.append((i, j))
-    return found
 
 
 def _is_said_again(
