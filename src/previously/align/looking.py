@@ -118,10 +118,10 @@ def _laid_before(
     """The same, if only what stands before a piece is laid over what is stored, and where that
     piece is then."""
     source = laid.pieces[first].source
-    if any(piece.source == source for piece in laid.pieces[:first]):
-        return laid, first
-    front = _laid(request[:source], stored)
-    return Laid((*front.pieces, *laid.pieces[first:]), front.pairs), len(front.pieces)
+    parts = [piece.said for piece in laid.pieces[:first] if piece.source == source]
+    front = _laid((*request[:source], *parts), stored)
+    pieces = (replace(piece, source=min(piece.source, source)) for piece in front.pieces)
+    return Laid((*pieces, *laid.pieces[first:]), front.pairs), len(front.pieces)
 
 
 def _is_reply(piece: Piece, last: Message | None) -> bool:
