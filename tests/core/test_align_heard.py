@@ -331,3 +331,23 @@ def test_what_each_request_ends_with_is_no_question_when_it_stands_alone() -> No
     kept = stored("a:hi", "u:one", "a:two", "u:three", "a:four", "u:five?", "a:six?")
     told = ["a:hi", "u:one", "a:two", "u:three", "a:four", "u:five", "a:six", f"u:{end.strip()}"]
     assert align(kept, history(*told), habit=found.habit).reason == ASKS_NOTHING
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_what_a_user_always_says_stands_before_the_last_reply(*, joined: bool) -> None:
+    """Two members of a group reply to each of a few words; old replies lose a part, and the last
+    one is kept without its end. The words go with those that were said last."""
+    told = [
+        *("u:更多", "a:Alice: the first tale <mood>", "a:Bob: the second tale <mood>"),
+        *("u:更多", "a:Alice: the third tale <mood>", "a:Bob: the fourth tale <mood>"),
+        *("u:继续", "a:Alice: the fifth tale <mood>", "a:Bob: the sixth tale <mood>"),
+        *("u:更多", "a:Alice: the seventh tale <mood>", "a:Bob: the eighth tale <mood>"),
+        *("u:更多", "a:Alice: the ninth tale", "a:Bob: the tenth tale and so?"),
+    ]
+    before = ["a:Alice: the seventh tale", "a:Bob: the eighth tale"]
+    last = ["a:Alice: the ninth tale", "a:Bob: the tenth tale"]
+    if joined:
+        before, last = [[f"{one}\n\n{two.removeprefix('a:')}"] for one, two in (before, last)]
+    turn = turn_of(align(stored(*told), history("u:更多", *before, "u:更多", *last, "u:继续")))
+    assert not turn.mends
+    assert texts(turn.appends) == ["继续"]
