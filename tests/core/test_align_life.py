@@ -222,7 +222,7 @@ class Life(RuleBasedStateMachine):
                 assert found.turn is not None, found.reason
         assert found.turn is None or not found.turn.mends
         self.habit = found.habit
-        if found.kind != "side":
+        if found.kind != "side" and found.habit.in_touch:
             self.written = found.habit.written()
         return found
 

@@ -36,7 +36,7 @@ def look(
         known = {m.hash for m in stored}
         request = [one if one.hash in known else cleared(one, habit) for one in request]
     laid = _before_heard(_laid(request, stored), request, stored, habit)
-    laid = _without_stray(laid, stored)
+    laid = _without_leap(_without_stray(laid, stored), stored, habit)
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
@@ -107,7 +107,7 @@ def _before_heard(
     answers = first < len(laid.pieces) and is_made_of(laid.pieces[first], heard)
     asked = answers and pairs and "user" not in _roles(laid, pairs[-1][0] + 1, first)
     again = asked and _is_said_again(laid, pairs, stored, habit)
-    if again or (pairs and _was_strange(laid, pairs, stored, habit)):
+    if again or (pairs and _was_strange(laid.pieces[:first], pairs[-1], stored, habit)):
         del pairs[-1]
     return replace(laid, pairs=tuple(pairs))
 
@@ -145,16 +145,15 @@ def _is_said_again(
 
 
 def _was_strange(
-    laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message], habit: Habit
+    pieces: Sequence[Piece], pair: Pair, stored: Sequence[Message], habit: Habit
 ) -> bool:
-    """Whether the last pair's words were no stored message's to an earlier request since the last
-    turn, although this one was stored then, and nobody else says them now."""
-    i, j = pairs[-1]
-    mark = normal.mark(laid.pieces[i].said)
+    """Whether a pair's words were no stored message's to an earlier request since the last turn,
+    although this one was stored then, and none of these pieces says them now but those."""
+    mark = normal.mark(pieces[pair[0]].said)
     spot = habit.spots.get(mark) if habit.doubts else None
-    if spot is None or spot.stays == AWAY or spot.newest < stored[j].id:
+    if spot is None or spot.stays == AWAY or spot.newest < stored[pair[1]].id:
         return False
-    same = sum(normal.mark(piece.said) == mark for piece in laid.pieces)
+    same = sum(normal.mark(piece.said) == mark for piece in pieces)
     return same <= sum(one in habit.spots for one in twins(mark))
 
 
@@ -179,6 +178,18 @@ def _without_stray(laid: Laid, stored: Sequence[Message]) -> Laid:
     if len(parts) > 1 and parts[-1] == normal.mark(said):
         return replace(laid, pairs=laid.pairs[1:])
     return laid
+
+
+def _without_leap(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
+    """Without the last pair, if most of what stands before it in the store is not shown, and was by
+    the last request: that is taken back rather, and somebody says again what he said last."""
+    if len(laid.pairs) < 2:
+        return laid
+    (_, first), (_, last) = laid.pairs[-2:]
+    between = [m for m in stored[first + 1 : last] if m.shown]
+    if len(between) <= GAP_MAX or 2 * sum(m.id in habit.told for m in between) < len(between):
+        return laid
+    return replace(laid, pairs=laid.pairs[:-1])
 
 
 def _first_again(laid: Laid, stored: Sequence[Message], start: int) -> list[Pair]:

@@ -73,9 +73,7 @@ class Moves(Places):
     def _stayed(self, i: int, spot: Spot) -> int:
         """For how many turns it has been there, this one included."""
         old = self.before.get(i)
-        if old is None or len(self._same[self.mark(i)]) > 1 or not self._is_anchored(i, old, spot):
-            return 0
-        if self._was_passed(i, old):
+        if old is None or len(self._same[self.mark(i)]) > 1 or not self._is_where_it_was(i):
             return 0
         if spot.later == old.later:
             return max(old.stays, 0)  # the same turn, asked again
@@ -89,7 +87,9 @@ class Moves(Places):
         if self._is_twin(i):
             return False  # of two that say the same nobody knows which one was seen
         if not self._is_anchored(i, old, spot):
-            return old.after == START or self._stands_once(old.after) or self._follows(old, spot)
+            if old.after == START:
+                return old.stays < 1  # else it was said, has left the window, and is said again
+            return self._stands_once(old.after) or self._follows(old, spot)
         if self._was_passed(i, old) or self._outlasts(i, old, spot):
             return True
         # With a reply of ours behind it it has not, however much came and went there.

@@ -31,7 +31,7 @@ class Passed:
 class Doubted:
     """What was seen of a chat's client since its newest turn."""
 
-    habit: Mapping[str, Any]
+    habit: Mapping[str, Any] | None  # None: nothing new
     passed: Passed | None = None  # beyond what is written down already; None: nothing
 
 

@@ -102,7 +102,7 @@ def _doubt(conn: sa.Connection, chat_id: int, doubted: Doubted) -> None:
     """What a request has shown of its client that was not understood, beside what was sent last.
     Where nothing was, nothing stored can be taken for something else."""
     row = conn.execute(_LAST, {"chat": chat_id}).one_or_none()
-    if row is not None:
+    if row is not None and doubted.habit is not None:
         told = {**json.loads(row.facts), "habit": doubted.habit}
         facts = json.dumps(told, ensure_ascii=False)
         values = {"tail": row.tail_key, "facts": facts, "at_ms": row.sent_at}

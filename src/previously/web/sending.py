@@ -81,6 +81,7 @@ class _Doubt:
 
     def before(self, later: _Doubt) -> _Doubt:
         """Both of them, of which this one is the older."""
+        later = later if later.habit.in_touch else replace(later, habit=self.habit)
         if self.passed is None or later.passed is None:
             return replace(later, passed=later.passed or self.passed)
         requests = self.passed.requests + later.passed.requests
@@ -94,8 +95,9 @@ class _Doubt:
         return mine > its or (mine == its and beside)
 
     def told(self) -> Doubted:
-        """As it is written down."""
-        return Doubted(self.habit.written(), self.passed)
+        """As it is written down. A request that has nothing to do with the chat tells nothing of
+        its client, and another process may know more of that one."""
+        return Doubted(self.habit.written() if self.habit.in_touch else None, self.passed)
 
 
 def _keys_of(history: Sequence[NewMessage]) -> list[str]:
