@@ -404,3 +404,11 @@ def test_what_is_as_far_from_the_end_only_because_of_instructions_has_not_wander
         ["a:hello", "u:one", "u:(dunes)", "a:two", "a:three", "u:four", "a:five", *tail],
     )
     assert normal.mark_of("hello") not in found.habit.floating
+
+
+def test_what_was_joined_to_the_very_first_question_is_taken_out() -> None:
+    """It was stored with it, since its reply had come back before it could be told from it."""
+    kept = stored("u:one\n\n[note]", "a:two", "u:three", "a:four?")
+    turn = turn_of(align(kept, history("u:one", "a:two", "u:three\n\n[note]", "a:four", "u:five")))
+    assert [(number, text.body) for number, text in turn.edits] == [(1, "one")]
+    assert texts(turn.appends) == ["five"]

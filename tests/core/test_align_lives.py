@@ -237,3 +237,45 @@ def test_what_is_left_of_a_message_is_not_looked_for_where_it_is_shown_whole() -
     said(life, "rain", "a lantern rain")
     life.delete_middle(back=6)
     said(life, "rain café the harbour", "café", "the harbour café", "harbour 嗯。 Anna", "rain")
+
+
+def test_what_left_the_window_unread_is_said_again_and_no_instruction() -> None:
+    again = "the harbour a lantern gulls the harbour"
+    life = begun("Anna a lantern rain", window=8)
+    said(life, "嗯。 Anna a lantern", "the harbour café 嗯。 gulls gulls")
+    life.narrate()
+    life.hide(back=3)
+    life.send(text="the harbour café 嗯。 gulls gulls", clean="prefix")
+    life.send(text=again, clean="prefix")
+    said(life, "rain the harbour rain a lantern", "好的 café the harbour", "a lantern")
+    life.inject(role="user", depth=0, text=again)
+
+
+def test_a_question_beside_the_chat_does_not_make_a_server_forget_what_another_saw() -> None:
+    life = begun("Anna café 嗯。 gulls café", older=4)
+    life.ask_another_server()
+    life.inject(role="assistant", depth=1, text="rain")
+    life.ask_another_server()
+    life.ask_aside(kind="raw", told=False, text="rain")
+    life.delete_last(count=1)
+    life.delete_last(count=6)
+    said(life, "Anna café rain")
+
+
+def test_what_was_said_last_is_said_again_where_much_is_taken_back() -> None:
+    life = begun("rain rain", "gulls gulls rain 嗯。 café", older=4)
+    said(life, "a lantern Anna")
+    life.delete_last(count=5)
+    life.delete_last(count=6)
+    said(life, "a lantern Anna", "a lantern Anna", "a lantern Anna")
+
+
+def test_what_stands_before_a_reply_of_ours_leaves_the_window_before_it() -> None:
+    life = begun("rain", window=6)
+    life.inject(role="user", depth=0, text="rain")
+    life.ask_another_server()
+    said(life, "café Anna 嗯。")
+    life.ask_another_server()
+    life.inject(role="user", depth=5, text="rain")
+    narrated(life, 3)
+    said(life, "rain the harbour", "gulls gulls", "好的 the harbour")

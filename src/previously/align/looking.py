@@ -193,8 +193,8 @@ def _without_leap(laid: Laid, stored: Sequence[Message], habit: Habit) -> Laid:
 
 
 def _first_again(laid: Laid, stored: Sequence[Message], start: int) -> list[Pair]:
-    """The very first message, if nobody has kept it yet and it comes back as a version of itself:
-    it has no other before it to be known by."""
+    """The very first message, if nobody has kept it yet and it comes back as a version of itself,
+    or without what was joined to it: it has no other before it to be known by."""
     if not laid.pairs:
         return []
     last, j = laid.pairs[0]
@@ -203,8 +203,10 @@ def _first_again(laid: Laid, stored: Sequence[Message], start: int) -> list[Pair
     if len(theirs) != 1 or len(ours) != 1:
         return []
     said, m = laid.pieces[theirs[0]].said, stored[ours[0]]
-    if m.state != State.CANDIDATE or m.role != said.role:
+    if m.role != said.role:
         return []
+    if m.state == State.CONFIRMED:
+        return [(theirs[0], ours[0])] if normal.was_joined_to(said, m) else []
     again = normal.reworded(m, said) or normal.marks(m.body)[:1] == normal.marks(said.body)[:1]
     return [(theirs[0], ours[0])] if again else []
 

@@ -71,7 +71,8 @@ def _same(scene: Scene, out: Mending, i: int, j: int) -> None:
     if i in scene.views:
         changed = scene.is_cut(i)
     else:
-        changed = m.state == State.CANDIDATE or not normal.same_name(m, piece.said)
+        joined = normal.was_joined_to(piece.said, m)
+        changed = m.state == State.CANDIDATE or joined or not normal.same_name(m, piece.said)
     if changed:
         out.take(scene, i, m)
 

@@ -87,13 +87,18 @@ class Moves(Places):
         if self._is_twin(i):
             return False  # of two that say the same nobody knows which one was seen
         if not self._is_anchored(i, old, spot):
-            if old.after == START:
-                return old.stays < 1  # else it was said, has left the window, and is said again
-            return self._stands_once(old.after) or self._follows(old, spot)
+            return self._is_elsewhere(old, spot)
         if self._was_passed(i, old) or self._outlasts(i, old, spot):
             return True
         # With a reply of ours behind it it has not, however much came and went there.
         return not self._is_held(i, old) and self._is_as_far(i, old, spot)
+
+    def _is_elsewhere(self, old: Spot, spot: Spot) -> bool:
+        """Whether it stood before something that it stands behind now. What was said before all
+        the rest has left the window since, and is said again."""
+        if old.after == START:
+            return old.stays < 1
+        return self._stands_once(old.after) or self._follows(old, spot)
 
     def _is_twin(self, i: int) -> bool:
         """Whether another one says the same, or did so."""
@@ -120,8 +125,9 @@ class Moves(Places):
         spots = self.habit.spots.items()
         behind = {m: s for m, s in spots if s.request == old.request and s.order > old.order}
         here = [s.order for m, s in behind.items() if m in self._same or m in self._said_at]
-        gone = [s for s in behind.values() if s.spoken and s.order < min(here, default=0)]
-        return len(gone) >= TURN
+        front = min(here, default=0)
+        gone = [m for m, s in behind.items() if s.spoken and s.order < front]
+        return len(gone) >= TURN or not set(self.habit.heard).isdisjoint(gone)
 
     @cached_property
     def _answered(self) -> set[bytes]:

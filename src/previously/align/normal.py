@@ -103,6 +103,13 @@ def reworded(ours: Said, theirs: Said) -> bool:
     return bool(firsts & {a, b}) and len(firsts) == 1  # one of them with something joined to it
 
 
+def was_joined_to(said: Said, more: Said) -> bool:
+    """Whether a user's words are what another message begins with, and whole paragraphs follow
+    there: those had been joined to them."""
+    own, all_of_it = marks(said.body), marks(more.body)
+    return said.role == "user" and 0 < len(own) < len(all_of_it) and all_of_it[: len(own)] == own
+
+
 def is_telling(said: Said) -> bool:
     """Whether it is more than anybody says."""
     return len(bare(said.body)) >= SHARED_MIN
