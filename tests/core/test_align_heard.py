@@ -351,3 +351,16 @@ def test_what_a_user_always_says_stands_before_the_last_reply(*, joined: bool) -
     turn = turn_of(align(stored(*told), history("u:更多", *before, "u:更多", *last, "u:继续")))
     assert not turn.mends
     assert texts(turn.appends) == ["继续"]
+
+
+def test_a_reply_that_another_is_joined_to_has_not_left_the_window() -> None:
+    """A group's first turn: two replies, sent as two messages and then as one."""
+    begun, ends = "a:Alice: the lantern is lit", ("u:<format>", "a:<thinking>")
+    first = [begun, "u:what is it", *ends]
+    second = [begun, "u:what is it", "a:Alice: a tale of the sea", *ends]
+    third = [begun, "u:what is it", "a:Alice: a tale of the sea\n\nBob: and one of mine", "u:more"]
+    habit = Habit()
+    for shown, reply in ((first, "Alice: a tale of the sea"), (second, "Bob: and one of mine")):
+        habit = hearing(align((), history(*shown), habit=habit).habit, reply)
+    turn = turn_of(align((), history(*third, *ends), habit=habit))
+    assert "what is it" in texts(turn.appends)

@@ -124,10 +124,16 @@ class Moves(Places):
             return True
         spots = self.habit.spots.items()
         behind = {m: s for m, s in spots if s.request == old.request and s.order > old.order}
-        here = [s.order for m, s in behind.items() if m in self._same or m in self._said_at]
+        here = [s.order for m, s in behind.items() if m in self._told]
         front = min(here, default=0)
         gone = [m for m, s in behind.items() if s.spoken and s.order < front]
         return len(gone) >= TURN or not set(self.habit.heard).isdisjoint(gone)
+
+    @cached_property
+    def _told(self) -> set[bytes]:
+        """What the request says, also as part of more."""
+        parts = (normal.marks(self.pieces[i].said.body) for i in self.history)
+        return {*self._same, *self._said_at}.union(*parts)
 
     @cached_property
     def _answered(self) -> set[bytes]:
