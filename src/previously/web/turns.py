@@ -194,6 +194,12 @@ class Turns:
         better = read.sure or not found.sure
         return (wide, also, read) if better else (request, seen, found)
 
+    async def explained(self, ref: ChatRef, request: Request) -> Alignment:
+        """What a request would mean to a server that has just been started; changes nothing."""
+        await self.habit(ref)
+        seen, found = await self._read_again(ref, request, ROOM)
+        return self._lasting(seen, request, found) if found.turn and found.turn.mends else found
+
     async def _read_again(
         self, ref: ChatRef, request: Request, room: Room
     ) -> tuple[Glance, Alignment]:
