@@ -49,7 +49,7 @@ IMPERSONATE = NewMessage(
 )
 FLOORS_MIN = 4
 INJECTED_MAX = 3
-LEFT_MIN = 2  # the last reply and the next question
+LEFT_MIN = 3  # the last turn and the next question
 STEPS_MAX = 2  # changes between two requests
 
 Line = tuple[str, str]
@@ -367,7 +367,11 @@ class Life(RuleBasedStateMachine):
     def narrate(self) -> None:
         told = takewhile(lambda floor: floor.role == "system", reversed(self.client.floors))
         if self.client.window and len(list(told)) + LEFT_MIN >= self.client.window:
-            return  # a window that shows nothing of the chat may be anybody's
+            return  # a window that shows less than a turn of the chat may be anybody's
+        self.tell()
+
+    def tell(self) -> None:
+        """A line of the narrator's."""
         self.replies += 1
         self.client.floors.append(Floor("system", f"Night number {self.replies} falls."))
 
@@ -395,8 +399,10 @@ class Life(RuleBasedStateMachine):
             self._moves_back()
 
     def _moves_back(self) -> None:
-        """What changed unread, and has left the window, may come into view again."""
+        """What changed unread, and has left the window, may come into view again. Where a question
+        is taken out between two replies that are not stored yet, they would be joined."""
         self.changed = True
+        self.client.merges = self.client.merges and not self.behind
         self.behind = self.behind or self.lost
 
     @rule(back=st.integers(2, 6))

@@ -19,7 +19,7 @@ def begun(*texts: str, older: int = 0, window: int | None = None) -> Life:
 
 def narrated(life: Life, count: int) -> None:
     for _ in range(count):
-        life.narrate()
+        life.tell()
 
 
 def said(life: Life, *texts: str) -> None:
@@ -103,7 +103,7 @@ def test_of_questions_that_say_the_same_the_last_stay_in_a_window() -> None:
 def test_what_stays_in_front_while_the_window_moves_is_an_instruction() -> None:
     life = begun("a lantern 好的", window=5)
     life.inject(role="user", depth=5, text="rain")
-    life.narrate()
+    life.tell()
     life.inject(role="user", depth=0, text="rain")
     said(life, "a lantern Anna a lantern", "好的 the harbour gulls", "gulls", "gulls rain Anna")
 
@@ -133,7 +133,7 @@ def test_the_last_reply_cut_short_is_that_reply_wherever_an_instruction_stands()
 
 def test_less_than_a_turn_puts_nothing_between_stored_messages() -> None:
     life = begun("rain", older=1)
-    life.narrate()
+    life.tell()
     life.inject(role="assistant", depth=3, text="rain")
     life.inject(role="user", depth=4, text="rain")
     life.hide(back=5)
@@ -210,11 +210,11 @@ def test_the_same_words_under_another_name_are_where_their_neighbours_are() -> N
 
 def test_the_last_turn_is_not_asked_again_because_an_instruction_stands_before_it() -> None:
     life = begun("嗯。", window=7)
-    life.narrate()
+    life.tell()
     life.send(text="rain", clean="prefix")
     life.inject(role="assistant", depth=3, text="rain")
     said(life, "Anna 嗯。 好的 rain", "rain", "rain café")
-    life.narrate()
+    life.tell()
     life.send(text="好的 嗯。 嗯。 the harbour", clean="prefix")
     said(life, "Anna 嗯。 好的 rain")
 
@@ -243,7 +243,7 @@ def test_what_left_the_window_unread_is_said_again_and_no_instruction() -> None:
     again = "the harbour a lantern gulls the harbour"
     life = begun("Anna a lantern rain", window=8)
     said(life, "嗯。 Anna a lantern", "the harbour café 嗯。 gulls gulls")
-    life.narrate()
+    life.tell()
     life.hide(back=3)
     life.send(text="the harbour café 嗯。 gulls gulls", clean="prefix")
     life.send(text=again, clean="prefix")
@@ -279,3 +279,13 @@ def test_what_stands_before_a_reply_of_ours_leaves_the_window_before_it() -> Non
     life.inject(role="user", depth=5, text="rain")
     narrated(life, 3)
     said(life, "rain the harbour", "gulls gulls", "好的 the harbour")
+
+
+def test_an_instruction_does_not_stay_because_the_last_question_is_gone() -> None:
+    life = begun("好的", "café 嗯。 Anna", "café Anna")
+    life.inject(role="assistant", depth=2, text="rain")
+    life.edit(text="rain", back=4)
+    life.swipe(told=False)
+    life.delete_middle(back=2)
+    life.hide(back=2)
+    said(life, "rain")

@@ -61,6 +61,9 @@ class Scene(Moves):
         """Whether what the last request asked is nowhere in this one."""
         last = self._last_request
         asked = {m: s for m, s in self.habit.spots.items() if s.request == last and s.spoken}
+        told = [m for m in self.stored if m.id in self.habit.told]
+        if told and told[-1].role == "user" and all(s.after != told[-1].id for s in asked.values()):
+            return told[-1].shown and told[-1].id not in self._shown_at
         mark = max(asked, key=lambda m: asked[m].order, default=None)
         if mark is None or mark in self._same or mark in self._said_at:
             return False
