@@ -289,3 +289,10 @@ def test_an_instruction_does_not_stay_because_the_last_question_is_gone() -> Non
     life.delete_middle(back=2)
     life.hide(back=2)
     said(life, "rain")
+
+
+def test_a_word_that_is_said_again_does_not_unsay_the_first() -> None:
+    life = begun("rain rain", "好的", "gulls rain the harbour a lantern 嗯。")
+    life.edit(text="rain", back=3)
+    life.swipe(told=False)
+    said(life, "好的", "Anna", "嗯。 rain the harbour 好的 好的", "Anna café 好的 嗯。 the harbour")

@@ -15,7 +15,7 @@ from previously.align.joined import cleared, learned, unjoined
 from previously.align.match import Pair
 from previously.align.phrases import starts_history
 from previously.align.pieces import Laid, Piece, lay
-from previously.align.places import is_made_of, twins, uncounted, unkept
+from previously.align.places import START, is_made_of, twins, uncounted, unkept
 from previously.align.scene import Scene
 from previously.align.views import VIEW_FROM, distances, parted, shortened
 from previously.model import CLIENT, Message, NewMessage, State
@@ -107,7 +107,7 @@ def _before_heard(
     answers = first < len(laid.pieces) and is_made_of(laid.pieces[first], heard)
     asked = answers and pairs and "user" not in _roles(laid, pairs[-1][0] + 1, first)
     again = asked and _is_said_again(laid, pairs, stored, habit)
-    if again or (pairs and _was_strange(laid.pieces[:first], pairs[-1], stored, habit)):
+    if again or (pairs and _was_strange(laid, pairs, stored, habit)):
         del pairs[-1]
     return replace(laid, pairs=tuple(pairs))
 
@@ -145,16 +145,17 @@ def _is_said_again(
 
 
 def _was_strange(
-    pieces: Sequence[Piece], pair: Pair, stored: Sequence[Message], habit: Habit
+    laid: Laid, pairs: Sequence[Pair], stored: Sequence[Message], habit: Habit
 ) -> bool:
-    """Whether a pair's words were no stored message's to an earlier request since the last turn,
-    although this one was stored then, and none of these pieces says them now but those."""
-    mark = normal.mark(pieces[pair[0]].said)
-    spot = habit.spots.get(mark) if habit.doubts else None
-    if spot is None or spot.stays == AWAY or spot.newest < stored[pair[1]].id:
-        return False
-    same = sum(normal.mark(piece.said) == mark for piece in pieces)
-    return same <= sum(one in habit.spots for one in twins(mark))
+    """Whether an earlier request since the last turn had the last pair's words at this place, or
+    behind what is stored after them, and they were no stored message's to it."""
+    i, j = pairs[-1]
+    before = stored[pairs[-2][1]].id if len(pairs) > 1 else START
+    places = {before, *(m.id for m in stored[j + 1 :])}
+    marks = twins(normal.mark(laid.pieces[i].said)) if habit.doubts else []
+    seen = (habit.spots[one] for one in marks if one in habit.spots)
+    known = (s for s in seen if s.stays != AWAY and s.newest >= stored[j].id)
+    return any(s.after in places for s in known)
 
 
 def _follows_another(laid: Laid, pairs: Sequence[Pair], habit: Habit) -> bool:
