@@ -245,6 +245,6 @@ def test_every_fenced_snippet_is_run_by_a_test():
     for readme in READMES:
         assert len(fenced(readme, "python")) == 3
         known = ("make run", "previously.testing", "previously serve", "previously prompt")
-        known += ("previously demo", "previously profile")  # the latter in tests/cli
+        known += ("previously demo", "previously profile", "previously explain")  # in tests/cli
         known += ("/api/chats", "/v1/responses")
         assert all(any(word in body for word in known) for body in fenced(readme, "sh"))
