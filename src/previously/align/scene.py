@@ -65,7 +65,7 @@ class Scene(Moves):
         if told and told[-1].role == "user" and all(s.after != told[-1].id for s in asked.values()):
             return told[-1].shown and told[-1].id not in self._shown_at
         mark = max(asked, key=lambda m: asked[m].order, default=None)
-        if mark is None or mark in self._same or mark in self._said_at:
+        if mark is None or mark in self._told:
             return False
         return not any(map(self.was_asked, self.history))
 
