@@ -81,6 +81,17 @@ async def test_what_was_hidden_so_is_shown_again(store: SqlStore):
     assert (await lines(store, chat.ref))[1] == ("message 1", None)
 
 
+async def test_it_may_be_shown_again_in_other_words(store: SqlStore):
+    chat, said = await chat_with(store, 3)
+    hiding = replace(after(said), hides=(said[1].id,)).mending()
+    await store.record_turn(chat.ref, hiding)
+    other = ((said[1].id, NewMessage(said[1].role, "other words")),)
+    await store.record_turn(chat.ref, replace(hiding, hides=(), shows=(said[1].id,), edits=other))
+    assert (await lines(store, chat.ref))[1] == ("other words", None)
+    assert await store.undo(chat.ref)
+    assert (await lines(store, chat.ref))[1] == ("message 1", CLIENT)
+
+
 async def test_older_messages_go_in_front(store: SqlStore, database: Database):
     chat, said = await chat_with(store, 2)
     older = (NewMessage("user", "once"), NewMessage("assistant", "upon a time"))

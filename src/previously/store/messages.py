@@ -272,9 +272,13 @@ def _mend(conn: sa.Connection, ref: ChatRef, turn: TurnRecord, now_ms: int) -> N
     for before_id, new in turn.inserts:
         insert(conn, ref, new, before_id, now_ms)
     values = {message_id: changes.worded(conn, message_id, text) for message_id, text in turn.edits}
-    values |= {message_id: {"hidden_by": CLIENT} for message_id in turn.hides}
-    values |= {message_id: {"hidden_by": None} for message_id in turn.shows}
-    values |= {message_id: {"deleted_at_ms": now_ms} for message_id in turn.drops}
+    for message_ids, column, value in (
+        (turn.hides, "hidden_by", CLIENT),
+        (turn.shows, "hidden_by", None),
+        (turn.drops, "deleted_at_ms", now_ms),
+    ):
+        for message_id in message_ids:  # one may be shown again in other words
+            values.setdefault(message_id, {})[column] = value
     if values:
         changes.change(conn, ref, "align", values, now_ms)
 
