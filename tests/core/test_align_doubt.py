@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from previously.align import Alignment, Habit, Hints, align, normal
 from previously.align.ending import NOT_SETTLED, VERSION
 from previously.align.reading import UNKNOWN_LAST
-from previously.model import Message
+from previously.model import CLIENT, Message
 from tests.core.test_align import CONTINUE, history, said, stored, texts, turn_of
 
 QUIET = "s:Describe the weather."
@@ -412,3 +413,19 @@ def test_what_was_joined_to_the_very_first_question_is_taken_out() -> None:
     turn = turn_of(align(kept, history("u:one", "a:two", "u:three\n\n[note]", "a:four", "u:five")))
     assert [(number, text.body) for number, text in turn.edits] == [(1, "one")]
     assert texts(turn.appends) == ["five"]
+
+
+def test_what_is_shown_again_in_doubt_and_then_edited_is_that_message() -> None:
+    kept = stored("u:one", "a:two", "u:three", "a:four", "u:five", "a:six")
+    kept[1] = replace(kept[1], hidden_by=CLIENT)
+    again = history("u:one", "a:two", "u:three", "a:four", "u:five", "a:six", "u:seven", "u:eight")
+    doubt = align(kept, again)
+    assert doubt.turn is None
+    shown = ["u:one", "a:other words", "u:three", "a:four", "u:five", "a:six"]
+    then = history(*shown, "u:seven", "u:eight", "a:nine", "u:ten")
+    turn = turn_of(align(kept, then, habit=doubt.habit))
+    assert turn.shows == (2,)
+    assert [(number, text.body) for number, text in turn.edits] == [(2, "other words")]
+    # Where the last request did not show it, this may as well be an instruction.
+    turn = turn_of(align(kept, history(*shown, "u:seven")))
+    assert (turn.shows, turn.edits) == ((), ())

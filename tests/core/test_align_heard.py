@@ -364,3 +364,41 @@ def test_a_reply_that_another_is_joined_to_has_not_left_the_window() -> None:
         habit = hearing(align((), history(*shown), habit=habit).habit, reply)
     turn = turn_of(align((), history(*third, *ends), habit=habit))
     assert "what is it" in texts(turn.appends)
+
+
+FIRST, SECOND, THIRD = (
+    f"A telling reply, the {name}.\n<status>{name}</status>" for name in ("one", "two", "three")
+)
+
+
+def cut(text: str) -> str:
+    return text.partition("\n<status>")[0]
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_the_last_replies_are_known_shortened_if_they_stand_before_one_that_we_gave_since(
+    *, joined: bool
+) -> None:
+    """A rule leaves a part of them out once they are old, and all behind them is in doubt."""
+    kept = stored("u:one", f"a:{FIRST}", "u:继续", f"a:{SECOND}", f"a:{THIRD}?")
+    before = ["u:one", f"a:{cut(FIRST)}", "u:继续"]
+    doubt = align(kept, history(*before, f"a:{SECOND}", f"a:{THIRD}", "u:six", "u:继续"))
+    assert doubt.reason == NOT_SETTLED
+    short = [f"a:{cut(SECOND)}", f"a:{cut(THIRD)}"]
+    replies = [f"a:{cut(SECOND)}\n\n{cut(THIRD)}"] if joined else short
+    then = history(*before, *replies, "u:six", "u:继续", "a:seven, and more", "u:eight")
+    turn = turn_of(align(kept, then, habit=hearing(doubt.habit, "seven, and more")))
+    assert texts(turn.appends) == ["six", "继续", "seven, and more", "eight"]
+    assert not turn.mends
+    assert not turn.rewords
+
+
+def test_what_stands_behind_all_that_is_there_still_has_outlasted_nothing() -> None:
+    """The first reply is edited, while nothing is stored yet."""
+    doubt = align((), history("a:welcome", "u:one", "a:two", "u:three", "u:four"))
+    assert doubt.turn is None
+    shown = ["a:welcome", "u:one", "a:in other words", "u:three", "u:four", "a:five", "u:six"]
+    doubt = align((), history(*shown), habit=hearing(doubt.habit, "two", "five"))
+    assert doubt.turn is None
+    found = align((), history(*shown, "a:seven", "u:8"), habit=hearing(doubt.habit, "seven"))
+    assert texts(turn_of(found).appends)[:3] == ["welcome", "one", "in other words"]

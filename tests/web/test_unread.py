@@ -54,6 +54,17 @@ def test_what_the_window_no_longer_shows_is_lent(
     assert made.own == request(*now).raw
 
 
+def test_what_came_before_everything_and_is_gone_again_is_not_lent() -> None:
+    """It was an instruction; what has stood there for longer is out of the window."""
+    for kept, whole in ((1, "card 1 2 3 4 5 6"), (2, "card lore 1 2 3 4 5 6")):
+        unread = Unread()
+        unread.keep(request(*BEFORE))
+        for _ in range(kept):
+            unread.keep(request("s:card", "a:lore", *BEFORE[1:]))
+        made = unread.widened(request(*BEFORE, "a:5", "u:6"), ())
+        assert words(made) == whole.split()
+
+
 JOINED = ("a:1", "u:[lore]\n\n2", "a:3\n\n4", "u:5", "a:6", "u:<write as Bob>")
 
 

@@ -35,13 +35,13 @@ def look(
     if habit.floating:
         known = {m.hash for m in stored}
         request = [one if one.hash in known else cleared(one, habit) for one in request]
-    laid = _before_heard(_laid(request, stored), request, stored, habit)
+    laid = _before_heard(_laid(request, stored, habit), request, stored, habit)
     laid = _without_leap(_without_stray(laid, stored), stored, habit)
     first = next((laid.pieces[i].source for i, _ in laid.pairs), len(request) - 1)
     lead = _lead(request, first)
     start = next((i for i, p in enumerate(laid.pieces) if p.source >= lead), len(laid.pieces))
     grows = hints.type == "continue"
-    views = _views(laid, stored, grows=grows)
+    views = _views(laid, stored, habit, grows=grows)
     pairs = tuple(sorted([*laid.pairs, *views])) if views else laid.pairs
     habit = learned(laid.pieces, dict(pairs), stored, habit)
     if complete:
@@ -61,8 +61,19 @@ def look(
     )
 
 
-def _laid(request: Sequence[NewMessage], stored: Sequence[Message]) -> Laid:
-    return _slid(parted(lay(request, stored), stored), stored)
+def _laid(request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit) -> Laid:
+    laid = lay(request, stored)
+    return _slid(parted(laid, stored, _held(laid, stored, habit)), stored)
+
+
+def _held(laid: Laid, stored: Sequence[Message], habit: Habit) -> list[Pair]:
+    """The pairs, and behind all that is stored the first reply that we gave since: old messages
+    that are shown shortened stand before it."""
+    heard, paired = frozenset(habit.heard), {i for i, _ in laid.pairs}
+    last = max(paired, default=-1)
+    later = range(last + 1, len(laid.pieces)) if heard else ()
+    first = next((i for i in later if is_made_of(laid.pieces[i], heard)), None)
+    return [*laid.pairs, *([(first, len(stored))] if first is not None else [])]
 
 
 def _slid(laid: Laid, stored: Sequence[Message]) -> Laid:
@@ -102,7 +113,7 @@ def _before_heard(
     ours = (i for i, p in strange if is_made_of(p, heard) or _is_reply(p, last))
     first = next(ours, len(laid.pieces))
     if first < max(paired, default=0):
-        laid, first = _laid_before(laid, request, stored, first)
+        laid, first = _laid_before(laid, request, stored, habit, first)
     pairs = [(i, j) for i, j in laid.pairs if i < first]
     answers = first < len(laid.pieces) and is_made_of(laid.pieces[first], heard)
     asked = answers and pairs and "user" not in _roles(laid, pairs[-1][0] + 1, first)
@@ -113,13 +124,13 @@ def _before_heard(
 
 
 def _laid_before(
-    laid: Laid, request: Sequence[NewMessage], stored: Sequence[Message], first: int
+    laid: Laid, request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit, first: int
 ) -> tuple[Laid, int]:
     """The same, if only what stands before a piece is laid over what is stored, and where that
     piece is then."""
     source = laid.pieces[first].source
     parts = [piece.said for piece in laid.pieces[:first] if piece.source == source]
-    front = _laid((*request[:source], *parts), stored)
+    front = _laid((*request[:source], *parts), stored, habit)
     pieces = (replace(piece, source=min(piece.source, source)) for piece in front.pieces)
     return Laid((*pieces, *laid.pieces[first:]), front.pairs), len(front.pieces)
 
@@ -212,17 +223,18 @@ def _first_again(laid: Laid, stored: Sequence[Message], start: int) -> list[Pair
     return [(theirs[0], ours[0])] if again else []
 
 
-def _views(laid: Laid, stored: Sequence[Message], *, grows: bool) -> list[Pair]:
-    """Old messages of which a part is missing."""
+def _views(laid: Laid, stored: Sequence[Message], habit: Habit, *, grows: bool) -> list[Pair]:
+    """Old messages of which a part is missing. They are kept for certain: what is not may have been
+    cleaned, unless the last request had it whole."""
     if len(laid.pairs) == len(laid.pieces):
         return []
     said = [piece.said for piece in laid.pieces]
     far = distances(said, uncounted(laid.pieces, grows=grows))
     theirs = [None if one.role == "system" else one for one in said]
     ours = [m if m.shown or m.hidden_by == CLIENT else None for m in stored]
-    found = shortened(theirs, ours, laid.pairs)
-    kept = State.CONFIRMED
-    return [(i, j) for i, j in found if far[i] >= VIEW_FROM and stored[j].state == kept]
+    found = shortened(theirs, ours, _held(laid, stored, habit))
+    kept = {j for j, m in enumerate(stored) if m.state == State.CONFIRMED or m.id in habit.told}
+    return [(i, j) for i, j in found if far[i] >= VIEW_FROM and j in kept]
 
 
 def _lead(request: Sequence[NewMessage], first: int) -> int:

@@ -42,6 +42,8 @@ class Mending:
     def take(self, scene: Scene, i: int, m: Message) -> None:
         """The piece is this message, perhaps in other words."""
         self.ids[i] = m.id
+        if m.hidden_by == CLIENT and m.id not in self.shows:
+            self.shows.append(m.id)
         text = worded(scene, i, m)
         if (text.body, text.tool_calls, text.parts) != (m.body, m.tool_calls, m.parts):
             (self.texts if m.state == State.CANDIDATE else self.edits)[m.id] = text
@@ -79,7 +81,8 @@ def _same(scene: Scene, out: Mending, i: int, j: int) -> None:
 
 def _gap(scene: Scene, out: Mending, theirs: list[int], span: tuple[int, int]) -> None:
     """What both sides have between two messages that are the same."""
-    ours = [m for m in scene.stored[span[0] : span[1]] if m.shown]
+    between = scene.stored[span[0] : span[1]]
+    ours = [m for m in between if m.shown or (theirs and scene.was_shown_again(m))]
     if not theirs:
         if ours:
             _missing(scene, out, ours, span[0])
@@ -109,7 +112,7 @@ def _rewritten(
     kept = {ours[n].id for n in places}
     for i, n in zip(theirs, places, strict=False):
         out.take(scene, i, ours[n])
-    out.hides += [m.id for m in ours if m.id not in kept]
+    out.hides += [m.id for m in ours if m.id not in kept and m.shown]
     if not places:
         out.inserts.append((before, list(theirs)))
 

@@ -88,7 +88,7 @@ class Moves(Places):
             return False  # of two that say the same nobody knows which one was seen
         if not self._is_anchored(i, old, spot):
             return self._is_elsewhere(old, spot)
-        if self._was_passed(i, old) or self._outlasts(i, old, spot):
+        if self._was_passed(i, old) or i in self._outlasting:
             return True
         # With a reply of ours behind it it has not, however much came and went there.
         return not self._is_held(i, old) and self._is_as_far(i, old, spot)
@@ -114,11 +114,23 @@ class Moves(Places):
         before = [m.id for m in self.stored[: self.said[self._shown_at[spot.after]]]]
         return old.after in before or old.after not in {m.id for m in self.stored}
 
-    def _outlasts(self, i: int, old: Spot, spot: Spot) -> bool:
-        """Whether it stands in front of everything, as it did, while what stood behind it there has
-        left the window: somebody's words would have done so first."""
-        if not spot.after == old.after == START or old.request != self._last_request:
-            return False
+    @cached_property
+    def _outlasting(self) -> set[int]:
+        """What stands in front of everything, as it did, while what stood behind it there has left
+        the window: somebody's words would have done so first. Behind what has not outlasted
+        anything something was only taken out."""
+        found: set[int] = set()
+        for i, spot in self.spots.items():
+            old = self.before.get(i)
+            if old is None or not spot.spoken or old.request != self._last_request:
+                continue
+            if not spot.after == old.after == START or not self._has_lost(old):
+                break
+            found.add(i)
+        return found
+
+    def _has_lost(self, old: Spot) -> bool:
+        """Whether what stood behind it has left the window."""
         left = self.stored[: self.pairs[0][1]] if self.pairs else self.stored
         if any(m.shown and m.id in self.habit.told for m in left):
             return True
@@ -145,7 +157,7 @@ class Moves(Places):
 
     def _is_where_it_was(self, i: int) -> bool:
         old, spot = self.before[i], self.spots[i]
-        moved = self._was_passed(i, old) or self._outlasts(i, old, spot)
+        moved = self._was_passed(i, old) or i in self._outlasting
         return self._is_anchored(i, old, spot) and not moved
 
     def _is_as_far(self, i: int, old: Spot, spot: Spot) -> bool:

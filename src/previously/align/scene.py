@@ -17,7 +17,7 @@ from previously.align.joined import PARTS_MAX
 from previously.align.moves import TURN, Moves
 from previously.align.places import START, twins, uncounted
 from previously.align.views import distances
-from previously.model import Message, State
+from previously.model import CLIENT, Message, State
 
 SPOTS_MAX = 128  # texts remembered of a chat
 VIEWS_MAX = 16  # of the newest messages that are shown shortened
@@ -81,6 +81,10 @@ class Scene(Moves):
         """Whether the last request showed both: one is not the other in new words."""
         old = self.before.get(i)
         return old is not None and old.request == self._last_request and m.id in self.habit.told
+
+    def was_shown_again(self, m: Message) -> bool:
+        """Whether it is hidden, and the last request, which was not understood, showed it."""
+        return m.hidden_by == CLIENT and m.id in self.habit.told
 
     def was_asked(self, i: int) -> bool:
         """Whether the last question that was not understood had something of it."""

@@ -50,9 +50,10 @@ def _cut_in(theirs: Sequence[Line], ours: Sequence[Line]) -> list[Pair]:
     return [(i, j) for i, j in found if once[0][i] == once[1][j] == 1]
 
 
-def parted(laid: Laid, stored: Sequence[Message]) -> Laid:
-    """The same with such pieces taken apart as show several messages in one, shortened."""
-    cuts = dict(_parts(laid, stored))
+def parted(laid: Laid, stored: Sequence[Message], held: Sequence[Pair]) -> Laid:
+    """The same with such pieces taken apart as show several messages in one, shortened, before
+    others that are held in place."""
+    cuts = dict(_parts(laid, stored, held))
     if not cuts:
         return laid
     pieces: list[Piece] = []
@@ -64,9 +65,11 @@ def parted(laid: Laid, stored: Sequence[Message]) -> Laid:
     return Laid(tuple(pieces), tuple((moved[i], j) for i, j in laid.pairs))
 
 
-def _parts(laid: Laid, stored: Sequence[Message]) -> Iterator[tuple[int, list[str]]]:
+def _parts(
+    laid: Laid, stored: Sequence[Message], held: Sequence[Pair]
+) -> Iterator[tuple[int, list[str]]]:
     """Pieces that several of the messages between their neighbours are found in, and the parts."""
-    for (a, c), (b, d) in pairwise([(-1, -1), *laid.pairs]):
+    for (a, c), (b, d) in pairwise([(-1, -1), *held]):
         theirs = [i for i in range(a + 1, b) if _may_be_several(laid.pieces[i].said)]
         between = [m for m in stored[c + 1 : d] if m.shown][-STRETCH_MAX:] if theirs else []
         for i in theirs:

@@ -53,6 +53,7 @@ class Unread:
     def __init__(self) -> None:
         self._last: OrderedDict[str, Request] = OrderedDict()
         self._own: dict[str, set[bytes]] = {}  # of each, what the first of them did not have yet
+        self._ahead: dict[str, set[bytes]] = {}  # what has come before all that the last one had
 
     def widened(self, request: Request, stored: Collection[bytes]) -> Request:
         """The request with what earlier ones said before it; itself, if nothing is missing.
@@ -66,7 +67,7 @@ class Unread:
         if gap is None or not gap.missing:
             return request
         at, to = gap.at, gap.to
-        come = _come_between(last.said, request.said, gap.missing)
+        come = _come_between(last.said, request.said, gap.missing) | self._ahead[request.name]
         lent = [i for i in gap.missing if last.said[i].hash not in come]
         raw = [*request.raw[:at], *(last.raw[i] for i in lent), *request.raw[to:]]
         said = (*request.said[:at], *(last.said[i] for i in lent), *request.said[to:])
@@ -97,6 +98,7 @@ class Unread:
         self._last[request.name] = request
         new = {one.hash for one in request.said} - {one.hash for one in last.said} if last else ()
         self._own[request.name] = own.union(new)
+        self._ahead[request.name] = _come_ahead(last.said, request.said) if last else set()
 
     def grows(self, name: str) -> str:
         """What the answer to the last request goes on with; empty if it stands by itself."""
@@ -124,6 +126,7 @@ class Unread:
         """A turn was recorded: what came before it is in the chat."""
         self._last.pop(name, None)
         self._own.pop(name, None)
+        self._ahead.pop(name, None)
 
 
 def _spoken(said: Sequence[NewMessage]) -> list[NewMessage]:
@@ -266,6 +269,14 @@ def _come_between(
     inside = now[: len(now) - behind]
     ends = max((k for k, one in enumerate(inside) if one.hash in known), default=0)
     return {one.hash for one in inside[:ends]} - known
+
+
+def _come_ahead(before: Sequence[NewMessage], now: Sequence[NewMessage]) -> set[bytes]:
+    """What has come to stand before the first message of the request before: once it is missing
+    again it was an instruction rather than something old that is out of the window."""
+    first = next((one.hash for one in _spoken(before)), None)
+    told = [one.hash for one in _spoken(now)]
+    return set(told[: told.index(first)]) if first in told else set()
 
 
 def _changed_front(
