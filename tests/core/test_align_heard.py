@@ -402,3 +402,19 @@ def test_what_stands_behind_all_that_is_there_still_has_outlasted_nothing() -> N
     assert doubt.turn is None
     found = align((), history(*shown, "a:seven", "u:8"), habit=hearing(doubt.habit, "seven"))
     assert texts(turn_of(found).appends)[:3] == ["welcome", "one", "in other words"]
+
+
+def test_what_was_joined_into_one_question_was_said_if_our_reply_to_it_follows() -> None:
+    """The reply between two questions was taken back, so that a client joins them; then a note
+    parts them."""
+    kept = stored("a:welcome", "u:one", "a:two", "u:five?", "a:six?")
+    before = ["a:welcome", "u:one", "a:two"]
+    doubt = align(kept, history(*before, "u:five\n\nseven"))
+    assert doubt.reason == NOT_SETTLED
+    doubt = align(kept, history(*before, "u:five\n\nseven\n\n继续"), habit=doubt.habit)
+    assert doubt.reason == NOT_SETTLED
+    then = [*before, "u:five\n\nseven", "s:note", "u:继续", "a:eight, and more", "u:nine"]
+    habit = hearing(doubt.habit, "eight, and more")
+    turn = turn_of(align(kept, history(*then), habit=habit))
+    assert texts(turn.appends) == ["seven", "继续", "eight, and more", "nine"]
+    assert turn.drops == (5,)

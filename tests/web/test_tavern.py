@@ -384,7 +384,7 @@ async def test_a_random_life_is_kept(tmp_path: Path, seed: int) -> None:
         assert not await life.faults()
 
 
-@pytest.mark.parametrize("change", ["edit", "taken back"])
+@pytest.mark.parametrize("change", ["edit", "taken back", "several taken back", "shown shortened"])
 async def test_an_unnamed_chat_is_found_by_its_last_reply_after_a_restart(
     tmp_path: Path, change: str
 ) -> None:
@@ -392,12 +392,14 @@ async def test_an_unnamed_chat_is_found_by_its_last_reply_after_a_restart(
     async with opened(tmp_path, settings=FAR) as door:
         client = Tavern(door, chat="")
         await turns(client, 0, 5)
+        if change == "shown shortened":  # and only the last reply is shown whole
+            client.shows = lambda text, depth: text.rpartition(" ")[0] if depth > 2 else text
         other = Tavern(door, chat="")  # the same card
         await turns(other, 20, 23)
     if change == "edit":
         client.rows[-2].text = line(555)
     else:
-        del client.rows[-2:]
+        del client.rows[-4 if change == "several taken back" else -2 :]
     async with opened(tmp_path, settings=FAR) as door:
         client.door = other.door = door
         found = client.found

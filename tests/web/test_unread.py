@@ -227,3 +227,10 @@ def test_a_window_in_doubt_is_known_by_what_was_said_since_and_nothing_else() ->
     assert unread.begun(request(*head, "u:3", "a:4", "u:else", *tail).said) == ["one"]
     assert unread.begun(request(*head, "u:other", *tail).said) == []
     assert unread.begun(request(*head, "u:1", "a:other", "u:3", *tail).said) == []
+
+
+def test_a_reply_that_has_grown_since_is_still_the_same() -> None:
+    unread = Unread()
+    unread.keep(request("a:hello", "u:1", "a:A telling reply.", "s:[Continue]"))
+    assert unread.begun(request("a:hello", "u:1", "a:A telling reply. And more.", "u:2").said)
+    assert not unread.begun(request("a:hello", "u:1", "a:Another telling reply.", "u:2").said)

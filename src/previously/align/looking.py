@@ -6,7 +6,7 @@ joined to it. What is concluded from that is the readers' work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from previously.align import normal
@@ -58,7 +58,15 @@ def look(
         *(stored, complete, len(request), tuple(pieces), pairs, start, habit),
         grows=grows,
         views=shorter,
+        asks=_asks(laid, said),
     )
+
+
+def _asks(laid: Laid, said: Collection[int]) -> tuple[bytes, ...]:
+    """The paragraphs of the last question with all that is joined to it, if it is not stored."""
+    asked = (i for i in range(len(laid.pieces) - 1, -1, -1) if laid.pieces[i].role == "user")
+    last = next(asked, None)
+    return () if last is None or last in said else normal.marks(laid.pieces[last].said.body)
 
 
 def _laid(request: Sequence[NewMessage], stored: Sequence[Message], habit: Habit) -> Laid:

@@ -34,6 +34,7 @@ class Places:
     habit: Habit
     grows: bool = False  # the client says that the last reply is to
     views: frozenset[int] = frozenset()  # pieces of the pairs that show less than is stored
+    asks: tuple[bytes, ...] = ()  # the paragraphs of the last question, joined ones as well
     _marks: dict[int, bytes] = field(default_factory=dict[int, bytes], compare=False)
 
     @cached_property

@@ -45,7 +45,7 @@ class Scene(Moves):
 
     def is_settled(self, i: int) -> bool:
         """Whether an earlier request had it at the same place, before the history went on."""
-        if self.is_heard(i):
+        if self.is_heard(i) or self._is_part_of_answered(i):
             return True
         spot = self.spots[i]
         old = self.before.get(i)
@@ -55,6 +55,23 @@ class Scene(Moves):
         if self._lost_question and spot.later < old.later + TURN:
             return False  # it may have come to stand where that was
         return gone_on and self._is_anchored(i, old, spot)
+
+    def _is_part_of_answered(self, i: int) -> bool:
+        """Whether the last question that was not understood is nothing but this and what stands
+        beside it, joined into one, and our reply to it follows now."""
+        asked, said = set(self.habit.asked), (k for k in self.history if k >= i)
+        for k in said:
+            if self.pieces[k].role == "system":
+                continue
+            if self.is_heard(k):
+                return k > i and k in self.spots and k not in self.before
+            if self.pieces[k].role != "user" or k in self.said or not self._is_of(k, asked):
+                return False
+        return False
+
+    def _is_of(self, i: int, marks: Collection[bytes]) -> bool:
+        own = normal.marks(self.pieces[i].said.body)
+        return bool(own) and all(mark in marks for mark in own)
 
     @cached_property
     def _lost_question(self) -> bool:
@@ -154,9 +171,7 @@ class Scene(Moves):
 
     def asked(self) -> tuple[bytes, ...]:
         """The paragraphs of the last question, if it is not stored: some may be joined to it."""
-        last = next((i for i in reversed(self.history) if self.pieces[i].role == "user"), None)
-        own = normal.marks(self.pieces[last].said.body) if last in self.spots else ()
-        return own if len(own) > 1 else self.habit.asked
+        return self.asks if len(self.asks) > 1 else self.habit.asked
 
     def _seen(self, stored: set[int], floating: Collection[bytes]) -> dict[bytes, Spot]:
         """Where everything stands that is in doubt still."""

@@ -24,6 +24,7 @@ from previously.web.turns import READ_MORE, Conversation, Turns
 NAME_DIGITS = 12
 RECENT_MAX = 16  # chats whose newest replies are looked for
 NEWEST = 8  # messages of each
+REPLIES_BACK = 3  # that may be the last one that is shown
 TELLING_CHARS = 24
 
 NO_NAME = "the request names no chat"
@@ -94,23 +95,29 @@ class Finder:
         heard = self._turns.answered(replies)
         if heard:
             return heard
-        shown = {mark for marks in replies for mark in marks}
+        shown = {mark for said in history for mark in normal.marks(said.body)}
         recent = await self._service.store.chat_cards(OWNER, RECENT_MAX)
         refs = [card.chat.ref for card in recent]
         return [ref.name for ref in refs if await self._shows_last(ref, shown)]
 
     async def _shows_last(self, ref: ChatRef, shown: AbstractSet[bytes]) -> bool:
-        """Whether the newest reply to somebody is among what is shown, or the one before it: the
-        last turn may have been taken back. And one more, since refusals are alike."""
+        """Whether one of the newest replies to somebody is among what is shown: the last turns may
+        have been taken back. And something else that was said, since refusals are alike."""
         newest = [m for m in await self._service.store.newest(ref, NEWEST) if m.shown]
         asked = next((n for n, m in enumerate(newest) if m.role == "user"), len(newest))
-        last = [shown >= set(normal.marks(m.body)) for m in newest[asked:] if _is_telling(m)]
-        return any(last[-2:]) and sum(last) > 1
+        said = [(m.role, shown >= set(normal.marks(m.body))) for m in newest[asked:] if _is_long(m)]
+        replies = [told for role, told in said if role == "assistant"]
+        return any(replies[-REPLIES_BACK:]) and sum(told for _, told in said) > 1
+
+
+def _is_long(said: normal.Said) -> bool:
+    """Whether it is more than two people say by chance."""
+    return len(normal.bare(said.body)) >= TELLING_CHARS
 
 
 def _is_telling(said: normal.Said) -> bool:
     """Whether it is a reply that nobody else would give by chance."""
-    return said.role == "assistant" and len(normal.bare(said.body)) >= TELLING_CHARS
+    return said.role == "assistant" and _is_long(said)
 
 
 def _told(history: Sequence[NewMessage]) -> Sequence[NewMessage]:

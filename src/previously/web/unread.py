@@ -169,11 +169,13 @@ def _common(some: Sequence[NewMessage], others: Sequence[NewMessage]) -> int:
 
 def _is_left(before: NewMessage, now: NewMessage) -> bool:
     """Whether it is the same, what a rule has left of it, or the same with more joined to it or
-    less."""
+    less; or a reply that has grown."""
     if before.hash == now.hash or is_shorter(before, now):
         return True
     if before.role != now.role or not now.body.strip():
         return False
+    if before.role == "assistant" and normal.is_telling(before):
+        return normal.bare(now.body).startswith(normal.bare(before.body))
     ours, theirs = _marks(before), _marks(now)
     grown = theirs[: len(ours)] == ours
     return grown or (now.role == "user" and set(theirs) <= set(ours))
