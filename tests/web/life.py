@@ -39,7 +39,8 @@ PRESET: dict[str, Any] = {
 GROUP: dict[str, Any] = {"members": ("Alice", "Bob")}
 INJECTED = ("[", "(lore", "<format>", "<thinking>", "chat_history", "以上为", "Write ", "as cards")
 FIRST_TURNS = 4  # after which a life is left to itself
-LAST_TURNS = 5  # of a user who does nothing else: every doubt has to end by then
+LAST_TURNS = 5  # of a user who does nothing else: every doubt has to end by then…
+MORE_TURNS = 3  # …but for one about what such a turn is the first to show
 
 
 def line(n: int, count: int = 12) -> str:
@@ -133,6 +134,9 @@ class Life:
             await self.step()
         for _ in range(LAST_TURNS):
             await self.say()
+        for _ in range(MORE_TURNS):
+            if self.client.traces[-1].startswith("pass"):
+                await self.say()
 
     async def step(self) -> None:
         doings = [
