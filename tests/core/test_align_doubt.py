@@ -429,3 +429,13 @@ def test_what_is_shown_again_in_doubt_and_then_edited_is_that_message() -> None:
     # Where the last request did not show it, this may as well be an instruction.
     turn = turn_of(align(kept, history(*shown, "u:seven")))
     assert (turn.shows, turn.edits) == ((), ())
+
+
+def test_few_words_behind_a_reply_that_is_not_stored_are_not_the_first_ones_again() -> None:
+    """The first turn was taken back, and what was asked instead has gone on."""
+    kept = stored("u:嗯。?", "a:one?")
+    doubt = align(kept, history("u:two, and more", "a:three"))
+    assert doubt.turn is None
+    turn = turn_of(align(kept, history("u:two, and more", "a:three", "u:嗯。"), habit=doubt.habit))
+    assert texts(turn.appends) == ["two, and more", "three", "嗯。"]
+    assert (turn.rerolls, turn.drops) == (None, (1, 2))

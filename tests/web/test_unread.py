@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from previously.align import Hints
+from previously.align import Hints, normal
 from previously.text.wire import parse
 from previously.web.unread import MESSAGES_MAX, Request, Unread
 from tests.core.test_align import stored
@@ -234,3 +234,19 @@ def test_a_reply_that_has_grown_since_is_still_the_same() -> None:
     unread.keep(request("a:hello", "u:1", "a:A telling reply.", "s:[Continue]"))
     assert unread.begun(request("a:hello", "u:1", "a:A telling reply. And more.", "u:2").said)
     assert not unread.begun(request("a:hello", "u:1", "a:Another telling reply.", "u:2").said)
+
+
+def test_a_chat_in_doubt_is_known_behind_what_came_in_front_and_by_our_reply() -> None:
+    """Lore wanders from request to request, and a rule shortens what is old."""
+    unread = Unread()
+    unread.keep(request("a:hi", "u:1", "u:format", "a:<think>"))
+    then = ("a:lore", "a:hi", "u:1", "a:A telling reply.\n<mood>", "u:2", "u:format", "a:<think>")
+    assert unread.begun(request(*then).said) == ["demo"]
+    unread.keep(request(*then))
+    now = request(
+        *("a:hi", "u:1", "u:more lore", "a:A telling reply.", "u:2", "a:Another telling one."),
+        *("u:3", "u:format", "a:<think>"),
+    )
+    assert unread.begun(now.said) == []
+    heard = normal.marks("Another telling one.")
+    assert unread.begun(now.said, lambda name: heard if name == "demo" else ()) == ["demo"]

@@ -117,8 +117,8 @@ def _before_heard(
     heard, last = frozenset(habit.heard), unkept(stored, {j for _, j in laid.pairs})
     last = last if last is not None and normal.is_telling(last) else None
     paired = {i for i, _ in laid.pairs} if heard or last else set[int]()
-    strange = ((i, p) for i, p in enumerate(laid.pieces) if paired and i not in paired)
-    ours = (i for i, p in strange if is_made_of(p, heard) or _is_reply(p, last))
+    unknown = ((i, p) for i, p in enumerate(laid.pieces) if paired and i not in paired)
+    ours = (i for i, p in unknown if is_made_of(p, heard) or _is_reply(p, last))
     first = next(ours, len(laid.pieces))
     if first < max(paired, default=0):
         laid, first = _laid_before(laid, request, stored, habit, first)
@@ -126,7 +126,8 @@ def _before_heard(
     answers = first < len(laid.pieces) and is_made_of(laid.pieces[first], heard)
     asked = answers and pairs and "user" not in _roles(laid, pairs[-1][0] + 1, first)
     again = asked and _is_said_again(laid, pairs, stored, habit)
-    if again or (pairs and _was_strange(laid, pairs, stored, habit)):
+    strange = pairs and _was_strange(laid, pairs, stored, habit)
+    if again or strange or _by_chance(laid, pairs, habit):
         del pairs[-1]
     return replace(laid, pairs=tuple(pairs))
 
@@ -145,6 +146,12 @@ def _laid_before(
 
 def _is_reply(piece: Piece, last: Message | None) -> bool:
     return last is not None and piece.role == last.role and normal.reworded(last, piece.said)
+
+
+def _by_chance(laid: Laid, pairs: Sequence[Pair], habit: Habit) -> bool:
+    """Whether nothing is shared but what anybody says, and it follows a reply that is not stored."""
+    short = len(pairs) == 1 and not normal.is_telling(laid.pieces[pairs[0][0]].said)
+    return short and _follows_another(laid, pairs, habit)
 
 
 def _is_said_again(

@@ -64,7 +64,7 @@ class Finder:
             return None, SEVERAL
         # Or it goes on from a request that was not understood: what that has shown helps to read
         # it. Or it is in doubt itself, and still nothing else than one chat with more behind it.
-        for fitting in (sure, self._turns.unread.begun(history), likely):
+        for fitting in (sure, self._turns.begun(history), likely):
             if len(fitting) == 1:
                 return fitting[0], ""
         answered = await self._by_our_replies(history)

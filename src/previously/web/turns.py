@@ -395,6 +395,11 @@ class Turns:
         if ref is not None:
             self._doubted(ref, habit, doubt)
 
+    def begun(self, history: Sequence[NewMessage]) -> list[str]:
+        """The chats in doubt to which a request may belong that names none."""
+        habits = self._habits
+        return self.unread.begun(history, lambda name: habits.get(name, NOTHING_KNOWN).heard)
+
     def answered(self, replies: Sequence[Sequence[bytes]]) -> list[str]:
         """The chats in doubt of which several of these replies were heard, by their paragraphs."""
         doubted = ((name, set(habit.heard)) for name, habit in self._habits.items() if habit.heard)

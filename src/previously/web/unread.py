@@ -9,7 +9,7 @@ the client had sent everything.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from difflib import Match, SequenceMatcher
 from itertools import takewhile
@@ -109,15 +109,18 @@ class Unread:
         spoken = [one.body for one in last.said if one.role == "assistant"]
         return spoken[-1] if asks and spoken else ""
 
-    def begun(self, said: Sequence[NewMessage]) -> list[str]:
+    def begun(
+        self, said: Sequence[NewMessage], heard: Callable[[str], Collection[bytes]] = lambda _: ()
+    ) -> list[str]:
         """The chats to which these messages may belong: those of one begin them, but for what a
-        client puts behind each of its requests; or they show what was said since the doubt began.
-        Of more than one the chat that shares most, if there is one."""
+        client puts around each of its requests; or they show what was said since the doubt began,
+        also by us: `heard` tells the paragraphs of our replies to a chat. Of more than one the chat
+        that shares most, if there is one."""
         now = _spoken(said)
         fitting = {
             name: _common_count(_spoken(last.said), now)
             for name, last in self._last.items()
-            if _begins(_spoken(last.said), now) or _goes_on(now, self._own[name])
+            if _begins(_spoken(last.said), now) or _goes_on(now, self._own[name], heard(name))
         }
         most = max(fitting.values(), default=0)
         return [name for name, count in fitting.items() if count == most]
@@ -133,16 +136,17 @@ def _spoken(said: Sequence[NewMessage]) -> list[NewMessage]:
     return [one for one in said if one.role != "system"]
 
 
-def _goes_on(now: Sequence[NewMessage], own: Collection[bytes]) -> bool:
+def _goes_on(now: Sequence[NewMessage], own: Collection[bytes], heard: Collection[bytes]) -> bool:
     """Whether a question and its reply are shown that only one chat can have, and more after them:
     what a client sends with every request it sends for others too, and what is to begin a reply
     stands last."""
-    mine = [one.hash in own for one in now]
-    roles = [one.role for one in now]
-    return any(
-        mine[i - 1] and mine[i] and roles[i - 1 : i + 1] == ["user", "assistant"]
-        for i in range(1, len(now) - 1)
-    )
+    asked = [one.role == "user" and one.hash in own for one in now]
+    told = [one.role == "assistant" and (one.hash in own or _is_made_of(one, heard)) for one in now]
+    return any(asked[i - 1] and told[i] for i in range(1, len(now) - 1))
+
+
+def _is_made_of(said: NewMessage, heard: Collection[bytes]) -> bool:
+    return bool(heard) and normal.is_telling(said) and set(normal.marks(said.body)) <= set(heard)
 
 
 def _common_count(told: Sequence[NewMessage], now: Sequence[NewMessage]) -> int:
@@ -151,8 +155,12 @@ def _common_count(told: Sequence[NewMessage], now: Sequence[NewMessage]) -> int:
 
 
 def _begins(told: Sequence[NewMessage], later: Sequence[NewMessage]) -> bool:
-    """Whether all that was told begins what is told now, or what is left of it in a window that has
-    moved on."""
+    """Whether all that was told begins what is told now, behind what a client puts in front of it,
+    or what is left of it in a window that has moved on."""
+    ahead = next(
+        (k for k, one in enumerate(later[:HEAD_MAX]) if told and _is_left(told[0], one)), 0
+    )
+    later = later[ahead:]
     moved = next((k for k in range(len(told)) if later and _is_left(told[k], later[0])), 0)
     told = told[moved:]
     shared, behind = _common(told, later), _common(told[::-1], later[::-1])
