@@ -56,6 +56,21 @@ async def test_what_has_changed_is_counted(
     assert "first: 1 edits" in capsys.readouterr().out
 
 
+async def test_what_is_known_of_a_request_in_doubt_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two questions in a row: one of them may be an instruction."""
+    said = await talked(tmp_path)
+    asked = [{"role": "user", "content": text} for text in ("and then", "what else")]
+    assert await explained(tmp_path, [*said, *asked], "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert not told["sure"]
+    meanings = [one["is"] for one in told["messages"]]
+    assert meanings == ["head", *["stored"] * 6, "in doubt", "in doubt"]
+    assert await explained(tmp_path, [*said, *asked]) == 0
+    assert "a later request will show" in capsys.readouterr().out
+
+
 async def test_another_story_would_pass_through(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

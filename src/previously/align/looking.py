@@ -149,7 +149,7 @@ def _is_reply(piece: Piece, last: Message | None) -> bool:
 
 
 def _by_chance(laid: Laid, pairs: Sequence[Pair], habit: Habit) -> bool:
-    """Whether nothing is shared but what anybody says, and it follows a reply that is not stored."""
+    """Whether nothing is shared but what anybody says, behind a reply that is not stored."""
     short = len(pairs) == 1 and not normal.is_telling(laid.pieces[pairs[0][0]].said)
     return short and _follows_another(laid, pairs, habit)
 

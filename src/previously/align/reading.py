@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -201,7 +201,7 @@ def _sure(scene: Scene, hints: Hints, changes: Mending, end: Ending) -> Alignmen
     )
     habit = scene.remembered({*changes.ids, *end.news})
     habit = replace(habit.understood(hints), others=has_others(scene, end.news))
-    places = _places(scene, changes, end.news)
+    places = _places(scene, changes.ids, end.news)
     return Alignment(
         end.kind, end.reason, 1.0, places, habit, turn, scene.complete, guessed=changes.guessed
     )
@@ -227,7 +227,7 @@ def _unsure(scene: Scene, kind: Kind, reason: str) -> Alignment:
     spoken = [i for i in scene.history if i in scene.said or scene.is_unknown(i)]
     known = sum(i in scene.said for i in spoken)
     share = min(known / len(spoken), 0.99) if spoken else 0.0
-    places = tuple(Place("history") for _ in range(scene.messages))
+    places = _places(scene, {i: scene.stored[j].id for i, j in scene.pairs}, (), spoken)
     habit = scene.habit if kind != "unsure" else _doubted(scene)
     ends = shows_end(scene)
     return Alignment(kind, reason, share, places, habit, complete=scene.complete, goes_on=ends)
@@ -275,10 +275,14 @@ def _as_said(scene: Scene, i: int) -> NewMessage:
     return piece.said if body == piece.said.body else replace(piece.said, body=body)
 
 
-def _places(scene: Scene, changes: Mending, news: Sequence[int]) -> tuple[Place, ...]:
-    ids: dict[int, list[int]] = {}
+def _places(
+    scene: Scene, shown: Mapping[int, int], news: Sequence[int], doubtful: Sequence[int] = ()
+) -> tuple[Place, ...]:
+    """What each message is: it shows stored ones, holds something new, or may have been said; else
+    it is an instruction."""
+    ids: dict[int, list[int]] = {scene.pieces[i].source: [] for i in doubtful}
     new: dict[int, list[int]] = {}
-    for i, message_id in changes.ids.items():
+    for i, message_id in shown.items():
         ids.setdefault(scene.pieces[i].source, []).append(message_id)
     for k, i in enumerate(news):
         new.setdefault(scene.pieces[i].source, []).append(k)

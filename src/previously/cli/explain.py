@@ -25,6 +25,7 @@ MEANINGS = {
     "head": "the client's own, before the history; goes on unchanged",
     "loose": "an instruction among the messages; goes on, is not stored",
     "tail": "an instruction after the messages; goes on, is not stored",
+    "in doubt": "said, or an instruction: a later request will show",
 }
 
 
@@ -93,19 +94,17 @@ def _told(chat: str, request: Request, found: Alignment) -> dict[str, Any]:
         "reason": found.reason,
         "changes": {name: count for name, count in changes.items() if count},
         "messages": [
-            {"role": one.role, **_meaning(place, sure=found.sure), "text": _excerpt(one.body)}
+            {"role": one.role, **_meaning(place), "text": _excerpt(one.body)}
             for one, place in lines
         ],
     }
 
 
-def _meaning(place: Place, *, sure: bool) -> dict[str, Any]:
-    if not sure:
-        return {"is": "unread"}
+def _meaning(place: Place) -> dict[str, Any]:
     if place.part != "history":
         return {"is": place.part}
     ids = [str(Item(ItemKind.MESSAGE, one)) for one in place.ids]
-    return {"is": "new" if place.new else "stored", "ids": ids}
+    return {"is": "new" if place.new else "stored" if ids else "in doubt", "ids": ids}
 
 
 def _in_words(answer: dict[str, Any]) -> str:
