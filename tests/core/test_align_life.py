@@ -198,6 +198,7 @@ class Life(RuleBasedStateMachine):
 
     def _read(self, request: Sequence[NewMessage], type_: str = "") -> Alignment:
         hints = replace(self.client.hints, type=type_)
+        self._recall()
         found = self._aligned(request, hints)
         assert found == self._aligned(request, hints)
         if found.kind == "unsure":
@@ -206,12 +207,7 @@ class Life(RuleBasedStateMachine):
             self.lost = self.lost or found.turn is not None  # what was stored last may be gone
         tried = False
         for _ in range(MENDINGS_MAX + 1):
-            if found.turn is None or not found.needs_all:
-                break
-            if self._recall():
-                found = self._aligned(request, hints)
-                continue
-            if not found.turn.mends:
+            if found.turn is None or not found.turn.mends:
                 break
             if not tried:
                 tried, stored = True, self.shelf.messages[-len(request) - READ_MORE :]
@@ -234,10 +230,9 @@ class Life(RuleBasedStateMachine):
         tried = [(m.role, m.body, m.hash, m.shown) for m in mended(before, turn)]
         assert tried == [(m.role, m.body, m.hash, m.shown) for m in self.shelf.messages]
 
-    def _recall(self) -> bool:
-        """What every server can read: it is written down with each turn."""
-        known, self.habit = self.habit, self.habit.recalling(self.written)
-        return self.habit != known
+    def _recall(self) -> None:
+        """What every server reads first: it is written down with each turn."""
+        self.habit = self.habit.recalling(self.written)
 
     def _aligned(self, request: Sequence[NewMessage], hints: Hints) -> Alignment:
         limit = len(request) + READ_MORE
@@ -352,14 +347,11 @@ class Life(RuleBasedStateMachine):
     def restart(self) -> None:
         """What earlier requests have shown is forgotten."""
         self.habit = Habit()
-        self._recall()
         self.doubts = 0
 
     @rule()
     def ask_another_server(self) -> None:
         self.habit, self.elsewhere = self.elsewhere, self.habit
-        if self.habit == Habit():
-            self._recall()
         self.doubts = 0
 
     @precondition(lambda self: not self.changed)

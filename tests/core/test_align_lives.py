@@ -296,3 +296,13 @@ def test_a_word_that_is_said_again_does_not_unsay_the_first() -> None:
     life.edit(text="rain", back=3)
     life.swipe(told=False)
     said(life, "好的", "Anna", "嗯。 rain the harbour 好的 好的", "Anna café 好的 嗯。 the harbour")
+
+
+def test_what_another_server_was_asked_with_is_no_question_when_it_stands_alone() -> None:
+    life = begun("the harbour rain café", "rain 好的 a lantern", older=1)
+    life.show_more_or_less(window=6)
+    life.ask_another_server()
+    life.inject(role="user", depth=0, text="café a lantern café Anna gulls")
+    life.ask_another_server()
+    life.delete_middle(back=2)
+    life.swipe(told=False)

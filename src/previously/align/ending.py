@@ -177,7 +177,6 @@ def _without_echoes(end: _End) -> _End:
             if guessed or not _may_be_echo(scene, news, gone):
                 break
             version, guessed = (news[0], 0), True
-            end.changes.guessed = True
         echo, skipped = version
         if skipped and echo != news[0]:
             if all(map(scene.is_settled, news[: news.index(echo) + 1])):

@@ -37,7 +37,6 @@ class Mending:
     drops: list[int] = field(default_factory=list[int])
     inserts: list[tuple[int, list[int]]] = field(default_factory=list[tuple[int, list[int]]])
     doubt: str = ""  # why it is not certain
-    guessed: bool = False  # something is taken to stand there in wholly other words
 
     def take(self, scene: Scene, i: int, m: Message) -> None:
         """The piece is this message, perhaps in other words."""
@@ -47,7 +46,6 @@ class Mending:
         text = worded(scene, i, m)
         if (text.body, text.tool_calls, text.parts) != (m.body, m.tool_calls, m.parts):
             (self.texts if m.state == State.CANDIDATE else self.edits)[m.id] = text
-            self.guessed = self.guessed or not normal.reworded(m, text)
 
 
 def mend(scene: Scene) -> Mending:

@@ -52,23 +52,12 @@ class Alignment:
     habit: Habit  # what is known of the client now
     turn: TurnRecord | None = None  # what to record once the reply is there
     complete: bool = True  # all that is stored was looked at: nothing older makes it more certain
-    guessed: bool = False  # something is taken to stand there in wholly other words
     goes_on: bool = False  # in doubt, and still no other chat than this one with more behind it
 
     @property
     def sure(self) -> bool:
         """Whether the request may be changed and recorded."""
         return self.turn is not None
-
-    @property
-    def needs_all(self) -> bool:
-        """Whether all that any process has seen of the client must be known before it is believed:
-        it takes something for another thing than what is stored, or more for said than a question.
-        """
-        if self.turn is None:
-            return False
-        spoken = sum(new.role != "tool" for new in self.turn.appends)
-        return self.turn.mends or self.guessed or spoken > 1
 
     @property
     def matched(self) -> tuple[int | None, ...]:
@@ -202,9 +191,7 @@ def _sure(scene: Scene, hints: Hints, changes: Mending, end: Ending) -> Alignmen
     habit = scene.remembered({*changes.ids, *end.news})
     habit = replace(habit.understood(hints), others=has_others(scene, end.news))
     places = _places(scene, changes.ids, end.news)
-    return Alignment(
-        end.kind, end.reason, 1.0, places, habit, turn, scene.complete, guessed=changes.guessed
-    )
+    return Alignment(end.kind, end.reason, 1.0, places, habit, turn, scene.complete)
 
 
 def gone_on(scene: Scene, hints: Hints) -> list[Alignment]:

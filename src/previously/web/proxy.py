@@ -76,7 +76,7 @@ class Proxy:
         self._service = service
         self._routing = routing
         self._pool = pool
-        self._turns = Turns(service, budget_tokens, self.sending.doubt)
+        self._turns = Turns(service, budget_tokens, self.sending.doubt, self.sending.is_behind)
         self._managed = Managed(service, budget_tokens)
         self._past = Past(service, self._managed)
         self._characters = Characters(service)

@@ -174,6 +174,10 @@ class Sending:
             self._doubts.popitem(last=False)
         self._write_later()
 
+    def is_behind(self, ref: ChatRef) -> bool:
+        """Whether this process knows more of a chat's client than is written down."""
+        return any(ref.id in some for some in (self._notes, self._leaving, self._doubts))
+
     def _keep_doubt(self, doubt: _Doubt) -> None:
         before = self._doubts.pop(doubt.ref.id, None)
         self._doubts[doubt.ref.id] = doubt if before is None else before.before(doubt)

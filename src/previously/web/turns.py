@@ -93,9 +93,11 @@ class Turns:
         service: Service,
         budget_tokens: int | None,
         doubted: Callable[[ChatRef, Habit, str], None],
+        unwritten: Callable[[ChatRef], bool] = lambda _: False,
     ) -> None:
         self._service = service
         self._doubted = doubted  # told what a request has shown that was not understood
+        self._unwritten = unwritten  # whether what is known of a client is yet to be written down
         self._budget_tokens = budget_tokens
         self._heads: OrderedDict[bytes, int] = OrderedDict()
         self._refs: OrderedDict[str, ChatRef] = OrderedDict()
@@ -136,7 +138,7 @@ class Turns:
         """What a request means, after what it shows to have changed was written down."""
         ref = await self._find(request.name)
         if ref is not None:
-            await self.habit(ref)
+            await self._look_up(ref)
         request, seen, found = await self._read_whole(ref, request, room)
         note = ""
         if ref is not None and seen is not None:
@@ -158,12 +160,7 @@ class Turns:
         seen, found = first
         note = ""
         for _ in range(MENDINGS_MAX + 1):
-            if found.turn is None or not found.needs_all:
-                break
-            if await self._recall(ref):
-                seen, found = await self._read_again(ref, request, room)
-                continue
-            if not note and found.turn.mends:
+            if found.turn is not None and found.turn.mends and not note:
                 found = self._lasting(seen, request, found)
             if found.turn is None or not found.turn.mends:
                 break
@@ -245,15 +242,18 @@ class Turns:
             await self._recall(ref)
         return self._habits[ref.name]
 
-    async def _recall(self, ref: ChatRef) -> bool:
-        """Take in what requests to other processes, or before a restart, have shown of the client.
+    async def _look_up(self, ref: ChatRef) -> None:
+        """Know what requests before this one have shown of the client; where other processes answer
+        them too, what those have written down."""
+        alone = self._service.store.exclusive or self._unwritten(ref)
+        if ref.name not in self._habits or not alone:
+            await self._recall(ref)
 
-        Asked for at first sight of a chat and before anything in it is changed; whether it is news.
-        """
+    async def _recall(self, ref: ChatRef) -> None:
+        """Take in what requests to other processes, or before a restart, have shown."""
         known = self._habits.get(ref.name, NOTHING_KNOWN)
-        habit = known.recalling(habit_in(await self._service.store.last_sent(ref)))
-        self._note(ref.name, habit)
-        return habit != known
+        written = habit_in(await self._service.store.last_sent(ref))
+        self._note(ref.name, known.recalling(written))
 
     def _note(self, name: str, habit: Habit) -> None:
         """Remember how this client is, while this process lives."""
