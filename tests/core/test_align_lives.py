@@ -306,3 +306,22 @@ def test_what_another_server_was_asked_with_is_no_question_when_it_stands_alone(
     life.ask_another_server()
     life.delete_middle(back=2)
     life.swipe(told=False)
+
+
+def test_a_question_before_one_that_was_taken_back_is_not_passed_over() -> None:
+    """The same words stand further up as well."""
+    life = begun("rain café a lantern 好的", "a lantern", "好的", "a lantern", window=8)
+    life.edit(back=2, text="Anna Anna")
+    life.delete_last(count=1)
+    said(life, "a lantern café Anna", "rain", "gulls")
+
+
+def test_old_questions_that_are_asked_again_while_nothing_is_shared_are_new() -> None:
+    old = ["rain a lantern", "嗯。 嗯。 gulls", "the harbour 好的 the harbour", "gulls café"]
+    life = begun(*old, older=3, window=5)
+    life.swipe(told=True)
+    life.swipe_back()
+    narrated(life, 2)
+    said(life, "Anna gulls the harbour Anna", "gulls the harbour")
+    life.show_more_or_less(window=8)
+    said(life, *old)

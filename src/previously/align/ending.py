@@ -178,7 +178,7 @@ def _without_echoes(end: _End) -> _End:
                 break
             version, guessed = (news[0], 0), True
         echo, skipped = version
-        if skipped and echo != news[0]:
+        if echo != news[0] and (skipped or scene.pieces[echo].role == "user"):
             if all(map(scene.is_settled, news[: news.index(echo) + 1])):
                 break  # the story has gone on from there: only by chance it says the same
             raise Doubt(MIXED)  # what stands before it may be what is missing there

@@ -149,9 +149,11 @@ def _is_reply(piece: Piece, last: Message | None) -> bool:
 
 
 def _by_chance(laid: Laid, pairs: Sequence[Pair], habit: Habit) -> bool:
-    """Whether nothing is shared but what anybody says, behind a reply that is not stored."""
-    short = len(pairs) == 1 and not normal.is_telling(laid.pieces[pairs[0][0]].said)
-    return short and _follows_another(laid, pairs, habit)
+    """Whether nothing is shared but one question, behind a reply that is not stored: what anybody
+    says, or after a doubt somebody says again."""
+    alone = len(pairs) == 1 and laid.pieces[pairs[0][0]].role == "user"
+    may_be = alone and (habit.doubts > 0 or not normal.is_telling(laid.pieces[pairs[0][0]].said))
+    return may_be and _follows_another(laid, pairs, habit)
 
 
 def _is_said_again(
