@@ -437,3 +437,13 @@ def test_few_words_behind_a_reply_that_is_not_stored_are_not_the_first_ones_agai
     turn = turn_of(align(kept, history("u:two, and more", "a:three", "u:嗯。"), habit=doubt.habit))
     assert texts(turn.appends) == ["two, and more", "three", "嗯。"]
     assert (turn.rerolls, turn.drops) == (None, (1, 2))
+
+
+def test_of_words_that_are_said_twice_nobody_knows_which_were_taken_back() -> None:
+    """One of two that say the same is gone: neither has it moved, nor has anything passed it."""
+    kept = stored("u:one", "a:two", "u:three", "a:four")
+    before = ["u:one", "a:two", "u:three", "a:four", "u:five", "u:嗯。", "a:six, and more"]
+    doubt = align(kept, history(*before, "u:seven", "u:eight", "u:嗯。"))
+    assert doubt.reason == NOT_SETTLED
+    doubt = align(kept, history(*before, "u:seven", "u:eight", "u:nine"), habit=doubt.habit)
+    assert not doubt.habit.floating

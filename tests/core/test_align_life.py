@@ -25,7 +25,7 @@ from previously.align import (
     lasting,
     rejoin,
 )
-from previously.align.normal import SHARED_MIN, bare, marks
+from previously.align.normal import SHARED_MIN, bare, heard_marks
 from previously.align.trial import mended
 from previously.model import NewMessage, TurnRecord
 from tests.core.shelf import Shelf
@@ -184,7 +184,7 @@ class Life(RuleBasedStateMachine):
         if found.turn is not None:
             self.shelf.record(found.turn, NewMessage("assistant", said))
         elif found.kind == "unsure":
-            self.habit = self.habit.hearing(marks(said))
+            self.habit = self.habit.hearing(heard_marks(said))
             self.written = self.habit.written()
         self.client.floors.append(Floor("assistant", text))
         self._check(found, plain=plain and not self.changed)

@@ -325,3 +325,49 @@ def test_old_questions_that_are_asked_again_while_nothing_is_shared_are_new() ->
     said(life, "Anna gulls the harbour Anna", "gulls the harbour")
     life.show_more_or_less(window=8)
     said(life, *old)
+
+
+def test_a_question_is_not_what_is_left_of_one_that_was_taken_back() -> None:
+    life = begun("嗯。 gulls", older=4)
+    life.inject(role="user", depth=2, text="café Anna rain a lantern café")
+    life.inject(role="user", depth=3, text="café gulls café")
+    life.delete_last(count=4)
+    life.delete_last(count=1)
+    said(life, "café Anna a lantern café", "a lantern the harbour the harbour 嗯。 嗯。")
+
+
+def test_what_comes_back_between_others_is_stored_however_much_was_taken_back_behind_it() -> None:
+    life = begun("a lantern", "嗯。", "gulls a lantern rain Anna gulls", "café", older=3, window=7)
+    life.show_more_or_less(window=None)
+    life.hide(back=2)
+    life.swipe(told=True)
+    said(life, "嗯。 Anna", "the harbour Anna", "rain café 好的 gulls 嗯。")
+    said(life, "café rain", "a lantern gulls")
+    life.unhide()
+    life.swipe(told=False)
+    life.delete_last(count=2)
+    life.delete_last(count=6)
+    said(life, "rain", "gulls 好的 the harbour rain")
+    life.delete_last(count=6)
+    said(life, "café a lantern", "café the harbour a lantern café gulls", "gulls the harbour 好的")
+    said(life, "the harbour 好的 the harbour the harbour", "the harbour the harbour rain café")
+
+
+def test_replies_that_the_client_cleans_are_known_by_their_lines() -> None:
+    """A narrator has filled the window, and old words are said again meanwhile."""
+    life = begun("the harbour Anna a lantern 嗯。 Anna", "Anna 好的 gulls", older=5, window=6)
+    narrated(life, 1)
+    life.send(text="好的 café", clean="prefix")
+    narrated(life, 2)
+    life.inject(role="assistant", depth=5, text="嗯。 嗯。 gulls Anna rain")
+    said(life, "the harbour the harbour Anna gulls Anna")
+    life.ask_another_server()
+    life.send(text="the harbour rain 好的", clean="prefix")
+    said(life, "rain café the harbour")
+    life.send(text="嗯。", clean="cut")
+    life.send(text="好的 café", clean="prefix")
+    life.ask_another_server()
+    life.send(text="a lantern a lantern the harbour", clean="prefix")
+    life.show_more_or_less(window=8)
+    said(life, "好的")
+    life.send(text="the harbour café a lantern", clean="cut")

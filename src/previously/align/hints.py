@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 TYPES = frozenset({"normal", "swipe", "regenerate", "continue", "impersonate", "quiet"})
-HEARD_MAX = 64  # paragraphs of replies that are remembered
+HEARD_MAX = 128  # paragraphs and lines of replies that are remembered
 AWAY = -1  # in the place of turns: a later request did not have it
 ASIDE = frozenset({"impersonate", "quiet"})  # their answers never join the history
 

@@ -250,6 +250,8 @@ def _views(laid: Laid, stored: Sequence[Message], habit: Habit, *, grows: bool) 
     theirs = [None if one.role == "system" else one for one in said]
     ours = [m if m.shown or m.hidden_by == CLIENT else None for m in stored]
     found = shortened(theirs, ours, _held(laid, stored, habit))
+    known = max((i for i, _ in laid.pairs), default=-1)  # behind it nothing says whose words it is
+    found = ((i, j) for i, j in found if i < known or said[i].role == "assistant")
     kept = {j for j, m in enumerate(stored) if m.state == State.CONFIRMED or m.id in habit.told}
     return [(i, j) for i, j in found if far[i] >= VIEW_FROM and j in kept]
 

@@ -26,8 +26,10 @@ class Moves(Places):
     @cached_property
     def _went_on(self) -> set[tuple[int, int]]:
         """The requests since which a turn more is said after something that was in doubt then, and
-        the message behind which it was: what is shown again before it is nothing new."""
-        was = ((i, self.before[i], spot) for i, spot in self.spots.items() if i in self.before)
+        the message behind which it was: what is shown again before it is nothing new. Of two that
+        say the same nobody knows which one was seen."""
+        single = ((i, spot) for i, spot in self.spots.items() if not self._is_twin(i))
+        was = ((i, self.before[i], spot) for i, spot in single if i in self.before)
         return {
             (request, old.after)
             for i, old, spot in was
@@ -188,8 +190,8 @@ class Moves(Places):
     def _passed_by(self, i: int, old: Spot) -> Iterator[int]:
         """What stood behind it in that request, and stands before it now."""
         for k, spot in self.before.items():
-            single = k < i and len(self._same[self.mark(k)]) == 1
-            if single and spot.request == old.request and spot.order > old.order:
+            behind = spot.request == old.request and spot.order > old.order
+            if k < i and behind and not self._is_twin(k):
                 yield k
 
     def _stays_put(self, i: int) -> bool:

@@ -87,6 +87,13 @@ def marks(text: str) -> tuple[bytes, ...]:
     return tuple(map(mark_of, paragraphs(text)))
 
 
+def heard_marks(text: str) -> tuple[bytes, ...]:
+    """The same of a reply that was passed on, and of its telling lines: a rule may leave others
+    out of it before it comes back."""
+    lines = (mark_of(line) for line in text.splitlines() if len(bare(line)) >= SHARED_MIN)
+    return tuple(dict.fromkeys((*marks(text), *lines)))
+
+
 def call_ids(tool_calls: str | None) -> tuple[str, ...]:
     """The ids of the tool calls a message makes."""
     return tuple(str(call.get("id", "")) for call in json.loads(tool_calls)) if tool_calls else ()

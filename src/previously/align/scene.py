@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 
 from previously.align import normal
 from previously.align.hints import AWAY, Habit, Spot
@@ -189,10 +190,11 @@ class Scene(Moves):
         return dict(sorted(seen.items(), key=lambda item: item[1].order))
 
     def _first(self, i: int, spot: Spot) -> tuple[int, int]:
-        """When it was first seen behind this message, with how much after it."""
+        """When it was first seen behind this message, with how much after it; or with least, if
+        somebody has taken back what came after it since."""
         old = self.before.get(i)
         stays = old is not None and old.stays != AWAY and old.after == spot.after
-        return old.first if old is not None and stays else spot.first
+        return min(old.first, spot.first, key=itemgetter(1)) if old and stays else spot.first
 
     def _spoken_again(self) -> list[int]:
         """Pieces that are stored by now: no longer in doubt."""

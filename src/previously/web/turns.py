@@ -388,7 +388,7 @@ class Turns:
         answer, and people may want to know that it was not kept."""
         before = self.unread.grows(name)
         bodies = [before + reply.body for reply in replies]
-        marks = [mark for body in bodies for mark in normal.marks(body)]
+        marks = [mark for body in bodies for mark in normal.heard_marks(body)]
         habit = self._habits.get(name, NOTHING_KNOWN).hearing(marks)
         self._note(name, habit)
         ref = await self._find(name)
