@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from previously.errors import PreviouslyError
-from previously.model import ChatRef, Fold, FoldKey, Message, NewMessage, State, TurnRecord
+from previously.model import (
+    ChatRef,
+    Fold,
+    FoldKey,
+    Item,
+    Message,
+    NewMessage,
+    State,
+    TurnRecord,
+)
 from previously.store import Database, recent
 from previously.store.postgres import PostgresDatabase
 from previously.store.recent import Recent, Recents
@@ -125,9 +134,12 @@ class Hands:
 
     async def folded(self, store: SqlStore) -> None:
         seen = await store.load(self.ref, KEY, wide=False)
-        pos = (await self.some(store)).pos
-        moved = Fold(KEY, version=seen.fold.version + 1, tail_pos=pos, reason="test")
-        await store.save_fold(self.ref, moved, seen.rev)
+        first = await self.some(store)
+        shown = tuple(m for m in await store.newest(self.ref, 20) if m.pos < first.pos and m.shown)
+        items = tuple(map(Item.of, shown))
+        moved = Fold(KEY, seen.fold.version + 1, tail_pos=first.pos, items=items, reason="test")
+        known = shown if self.chance.random() < 0.7 else None
+        await store.save_fold(self.ref, moved, seen.rev, known)
 
     async def covered(self, store: SqlStore) -> None:
         chat = await store.find_chat(self.ref.owner, self.ref.name)
@@ -212,6 +224,21 @@ async def test_a_summary_makes_no_message_be_read_again(tmp_path: Path, clock: C
     found, newest = await store.glance(chat.ref, KEY, 6)
     assert found.rev == seen.rev + 1
     assert all(a is b for a, b in zip(before, newest, strict=True))
+    await database.close()
+
+
+async def test_what_a_saved_fold_shows_is_not_read_again(tmp_path: Path, clock: Clock):
+    database = SqliteDatabase(tmp_path / "held.db")
+    store, other = SqlStore(database, clock, {}), SqlStore(database, clock, {})
+    chat, said = await chat_with(store, 9)
+    seen, _ = await store.glance(chat.ref, KEY, 6)
+    first, late = tuple(said[:2]), tuple(said[:3])
+    for mine, shown in ((other, first), (store, late)):
+        moved = Fold(KEY, 1, tail_pos=said[4].pos, items=tuple(map(Item.of, shown)))
+        assert await mine.save_fold(chat.ref, moved, seen.rev, shown)
+        found, _ = await mine.glance(chat.ref, KEY, 6)
+        assert found.shown == first
+        assert (found.shown is first) == (mine is other)
     await database.close()
 
 

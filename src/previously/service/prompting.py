@@ -185,7 +185,8 @@ class Prompting(Desk):
                 snapshot.ref, told.budget, told.audience, wide=True, onward=onward
             )
             moved = folding.move(_with(wide, told.pending), room, reason)
-            saved = not keeps or await self.store.save_fold(moved.ref, moved.fold, moved.rev)
+            fold = moved.ref, moved.fold, moved.rev, moved.shown
+            saved = not keeps or await self.store.save_fold(*fold)
             if saved or not tries_left:
                 return moved
         raise AssertionError("there is a last try")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -13,6 +14,13 @@ from previously.store.rows import M, S
 from previously.store.schema import fold, work
 
 KnownFold = tuple[Fold, tuple[Shown, ...]]  # a fold and what it shows
+
+
+class Saved(NamedTuple):
+    """What became of a fold that was to be written."""
+
+    stands: bool  # it, or a newer one; otherwise the chat has changed
+    written: bool  # it is the one that stands
 
 
 _REV = Prepared(sa.select(work.c.rev).where(work.c.chat_id == sa.bindparam("of_chat")))
@@ -53,14 +61,14 @@ def resolve(conn: sa.Connection, ref: ChatRef, items: Sequence[Item]) -> tuple[S
     return tuple(by_item[i] for i in items if i in by_item)
 
 
-def save(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now_ms: int) -> bool:
+def save(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now_ms: int) -> Saved:
     """Write a fold, unless a newer one stands there or the chat has changed since `seen_rev`.
 
     A fold that comes too late is made again by the next prompt, from what is true then.
     """
     seen = _REV.one(conn, {"of_chat": ref.id})
     if seen is None or seen[0] != seen_rev:
-        return False
+        return Saved(stands=False, written=False)
     this = {
         "of_chat": ref.id,
         "of_audience": moved.key.audience,
@@ -76,7 +84,10 @@ def save(conn: sa.Connection, ref: ChatRef, moved: Fold, seen_rev: int, now_ms: 
         "moved_at": now_ms,
     }
     to = {f"to_{name}": value for name, value in values.items()}
-    if _MOVE_FOLD.one(conn, {**this, **to}) is None and _FOLD.one(conn, this) is None:
-        mine = dict(zip(FOLD_KEY, this.values(), strict=True))
-        _NEW_FOLD.many(conn, [{**mine, **values, "stale": False}])
-    return True
+    if _MOVE_FOLD.one(conn, {**this, **to}) is not None:
+        return Saved(stands=True, written=True)
+    if _FOLD.one(conn, this) is not None:
+        return Saved(stands=True, written=False)
+    mine = dict(zip(FOLD_KEY, this.values(), strict=True))
+    _NEW_FOLD.many(conn, [{**mine, **values, "stale": False}])
+    return Saved(stands=True, written=True)

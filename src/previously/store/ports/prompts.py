@@ -14,6 +14,7 @@ from previously.model import (
     Passed,
     Sent,
     SentTurn,
+    Shown,
     Snapshot,
 )
 from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX
@@ -37,8 +38,17 @@ class Prompts(Protocol):
         self, ref: ChatRef, fold_key: FoldKey, newest_max: int
     ) -> tuple[Snapshot, tuple[Message, ...]]: ...
 
-    async def save_fold(self, ref: ChatRef, moved: Fold, seen_rev: int) -> bool:
-        """Whether it stands, or a newer one: False if the chat has changed since `seen_rev`."""
+    async def save_fold(
+        self,
+        ref: ChatRef,
+        moved: Fold,
+        seen_rev: int,
+        shown: tuple[Shown, ...] | None = None,
+    ) -> bool:
+        """Whether it stands, or a newer one: False if the chat has changed since `seen_rev`.
+
+        `shown` is what it shows, if that is known: then the next look need not read it.
+        """
         ...
 
     async def keep_sent(

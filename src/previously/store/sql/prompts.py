@@ -14,6 +14,7 @@ from previously.model import (
     Passed,
     Sent,
     SentTurn,
+    Shown,
     Snapshot,
 )
 from previously.settings import COVERS_LOADED_MAX, TAIL_LOADED_MAX, Settings, layered
@@ -105,8 +106,17 @@ class Prompts(Connected):
                 self._settings.pop(next(iter(self._settings)))
         return known[1]
 
-    async def save_fold(self, ref: ChatRef, moved: Fold, seen_rev: int) -> bool:
-        return await self._change(ref, folds.save, moved, seen_rev, self._clock_ms())
+    async def save_fold(
+        self,
+        ref: ChatRef,
+        moved: Fold,
+        seen_rev: int,
+        shown: tuple[Shown, ...] | None = None,
+    ) -> bool:
+        saved = await self._change(ref, folds.save, moved, seen_rev, self._clock_ms())
+        if saved.written and shown is not None:
+            self._remember((ref.id, moved.key), (moved, shown))
+        return saved.stands
 
     async def keep_sent(
         self, sent: Sequence[Sent], doubts: Mapping[int, Doubted] | None = None
