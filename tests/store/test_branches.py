@@ -267,7 +267,7 @@ async def test_a_candidate_that_is_confirmed_meanwhile_counts_as_a_change(
     (candidate,) = await store.append(chat.ref, [new])
     made = await store.start_branch(chat.ref, "branch", None)
     await copied(store, made)
-    await database.write(changes.confirm, chat.ref, candidate.id, None, 5)
+    await database.write(changes.confirm, chat.ref, [(candidate.id, None)], 5)
     with pytest.raises(StaleDraft):
         await store.finish_branch(made)
 

@@ -299,16 +299,22 @@ def say_anew(
 
 
 def confirm(
-    conn: sa.Connection, ref: ChatRef, message_id: int, text: NewMessage | None, now_ms: int
+    conn: sa.Connection,
+    ref: ChatRef,
+    kept: Sequence[tuple[int, NewMessage | None]],
+    now_ms: int,
 ) -> None:
-    """The client has kept this candidate; where its text differs, ours stays as a variant."""
-    if text is not None:
-        show(conn, message_id, text, now_ms)
-    kept = _CONFIRM.one(conn, {"of_id": message_id, "of_chat": ref.id})
-    if kept is None:
-        raise MessageNotFound(f"the chat {ref.name!r} has no message {message_id}")
-    if coverage.reaches(conn, ref, kept[0]):
-        coverage.refresh(conn, ref, [message_id], [kept[0]], now_ms)
+    """The client has kept these candidates; where its text differs, ours stays as a variant."""
+    places: dict[int, int] = {}
+    for message_id, text in kept:
+        if text is not None:
+            show(conn, message_id, text, now_ms)
+        found = _CONFIRM.one(conn, {"of_id": message_id, "of_chat": ref.id})
+        if found is None:
+            raise MessageNotFound(f"the chat {ref.name!r} has no message {message_id}")
+        places[message_id] = found[0]
+    if places and coverage.reaches(conn, ref, min(places.values())):
+        coverage.refresh(conn, ref, places, places.values(), now_ms)
 
 
 def show(conn: sa.Connection, message_id: int, text: NewMessage, now_ms: int) -> None:

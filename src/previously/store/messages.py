@@ -47,10 +47,13 @@ _TAKE = Prepared(
     .returning(work.c.next_n, work.c.last_pos, work.c.rev)
 )
 _INSERT = Prepared(sa.insert(message), INSERTED)
-_RECORDING = Prepared(sa.select(chat.c.recording).where(chat.c.id == sa.bindparam("chat")))
-_LAST = Prepared(
-    sa.select(M.id, M.hash)
-    .where(M.chat_id == sa.bindparam("chat"), M.deleted_at.is_(None), M.kind == Kind.SPEECH.value)
+_STANDS = Prepared(  # whether a chat is recorded, and its last message
+    sa.select(chat.c.recording, M.id, M.hash)
+    .outerjoin(
+        message,
+        sa.and_(M.chat_id == chat.c.id, M.deleted_at.is_(None), M.kind == Kind.SPEECH.value),
+    )
+    .where(chat.c.id == sa.bindparam("chat"))
     .order_by(M.pos.desc())
     .limit(1)
 )
@@ -228,14 +231,13 @@ def record_turn(
 
     Nothing at all while recording is paused.
     """
-    recording = _RECORDING.one(conn, {"chat": ref.id})
-    if recording is None or not recording[0]:
+    recording, *last = _STANDS.one(conn, {"chat": ref.id}) or (False,)
+    if not recording:
         return None
-    if tuple(_LAST.one(conn, {"chat": ref.id}) or (None, None)) != (turn.after_id, turn.after_hash):
+    if last != [turn.after_id, turn.after_hash]:
         raise StaleDraft("another turn was recorded meanwhile")
     _mend(conn, ref, turn, now_ms)
-    for message_id, text in turn.confirms:
-        changes.confirm(conn, ref, message_id, text, now_ms)
+    changes.confirm(conn, ref, turn.confirms, now_ms)
     if turn.reply is not None:
         _say_again(conn, ref, turn, turn.reply, now_ms)
     new = list(turn.appends)

@@ -1,8 +1,8 @@
 """SQLite behind the `Database` port: one writer thread with group commit, a few reader threads.
 
 A transaction is a plain function of a SQLAlchemy Core connection. Functions that wait together are
-committed together, each in its own savepoint, and acknowledged only after the commit is on disk
-(`synchronous=FULL`): one flush pays for many.
+committed together, each in its own savepoint unless it is alone, and acknowledged only after the
+commit is on disk (`synchronous=FULL`): one flush pays for many.
 """
 
 from __future__ import annotations
@@ -243,9 +243,13 @@ def _run_group(connection: sa.Connection, jobs: list[_Job]) -> None:
     raw = _raw(connection)
     try:
         raw.execute("BEGIN IMMEDIATE")
-        for job in jobs:
-            _run_in_savepoint(connection, raw, job)
-        raw.execute("COMMIT")
+        end = "COMMIT"
+        if len(jobs) == 1:  # nobody else's work would be undone with it
+            end = "COMMIT" if _did(connection, raw, jobs[0]) else "ROLLBACK"
+        else:
+            for job in jobs:
+                _run_in_savepoint(connection, raw, job)
+        raw.execute(end)
     except sqlite3.Error as error:
         if raw.in_transaction:
             raw.rollback()
@@ -262,13 +266,19 @@ def _raw(connection: sa.Connection) -> sqlite3.Connection:
 
 def _run_in_savepoint(connection: sa.Connection, raw: sqlite3.Connection, job: _Job) -> None:
     raw.execute("SAVEPOINT job")
-    error = job.do(connection)
-    if error is not None:
-        if not raw.in_transaction:  # a full disk undoes the whole group, not only this job
-            cause = error.orig if isinstance(error, DatabaseError) else error
-            raise sqlite3.OperationalError(str(cause)) from error
+    if not _did(connection, raw, job):
         raw.execute("ROLLBACK TO job")
     raw.execute("RELEASE job")
+
+
+def _did(connection: sa.Connection, raw: sqlite3.Connection, job: _Job) -> bool:
+    """Whether the job came to its end; if not, what it has done is still to be undone."""
+    error = job.do(connection)
+    if error is not None and not raw.in_transaction:
+        # A full disk undoes the whole group, not only this job.
+        cause = error.orig if isinstance(error, DatabaseError) else error
+        raise sqlite3.OperationalError(str(cause)) from error
+    return error is None
 
 
 def _acknowledge(jobs: list[_Job]) -> None:
