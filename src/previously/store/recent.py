@@ -57,7 +57,9 @@ class Recent:
         """No more than `limit` of them."""
         if len(self.messages) <= limit:
             return self
-        return Recent.of(self.rev, self.messages[-limit:], whole=False)
+        gone, left = self.messages[:-limit], self.messages[-limit:]
+        chars = self.chars - _chars(gone)
+        return Recent(self.rev, left, whole=False, from_pos=left[0].pos, chars=chars)
 
 
 def _chars(messages: Sequence[Message]) -> int:
