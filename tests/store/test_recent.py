@@ -161,8 +161,13 @@ class Hands:
 
 async def compared(stores: list[SqlStore], ref: ChatRef, fresh: SqlStore, limit: int) -> bool:
     """Whether every store tells what one tells that has never looked before."""
-    told = await fresh.glance(ref, KEY, limit)
-    return all([await store.glance(ref, KEY, limit) == told for store in stores])
+
+    async def told(store: SqlStore) -> list[object]:
+        looks = [await store.load(ref, KEY, wide=True, onward=on) for on in (True, False)]
+        return [await store.glance(ref, KEY, limit), *looks]
+
+    right = await told(fresh)
+    return all([await told(store) == right for store in stores])
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,12 @@ class Extent(NamedTuple):
 
 
 def read(
-    conn: sa.Connection, ref: ChatRef, fold_key: FoldKey, known: KnownFold | None, extent: Extent
+    conn: sa.Connection,
+    ref: ChatRef,
+    fold_key: FoldKey,
+    known: KnownFold | None,
+    recent: Recent | None,
+    extent: Extent,
 ) -> Read:
     """The fold, what stands before it, and the tail; with the backlog if `wide`.
 
@@ -173,7 +178,11 @@ def read(
     head = _head(conn, ref, fold_key)
     found, shown = _folded(conn, ref, fold_key, head, known)
     back = wide and (found.stale or not onward)
-    tail = _tail(conn, ref, START if back else found.tail_pos, tail_max)
+    from_pos = START if back else found.tail_pos
+    held = recent if recent is not None and recent.rev == head.rev else None
+    tail = None if held is None else _tail_among(held, from_pos, tail_max)
+    if tail is None:
+        tail = _tail(conn, ref, from_pos, tail_max)
     beyond = backlog.read(conn, ref, head.lane, _covered_to(head), covers_max) if wide else None
     if beyond is not None and tail:
         children = backlog.children(conn, beyond.covers, tail[:tail_max][-1].pos)

@@ -46,6 +46,7 @@ class Prompts(Connected):
             ref,
             fold_key,
             self._folds.get((ref.id, fold_key)),
+            self._recent.get(ref),
             snapshots.Extent(wide, onward, tail_max, covers_max),
         )
         return self._snapshot(ref, fold_key, read)
