@@ -285,6 +285,16 @@ async def test_a_reply_on_its_way_holds_no_prompt(
     assert json.loads(facts)["blocks"]
 
 
+async def test_a_stream_that_was_left_is_let_go_of(door: Door) -> None:
+    """Whatever its HTTP client has raised: some of that is one object for all streams."""
+    for _ in range(2):
+        await stopped(door)
+    async with asyncio.timeout(5):
+        while held(relay.Relay):
+            await asyncio.sleep(0.02)
+            gc.collect()
+
+
 @pytest.fixture
 def kept_garbage() -> Generator[list[Any]]:
     """What a look for cycles finds, kept for whoever looks at it."""

@@ -78,6 +78,9 @@ class Passage(Response):
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if not self._client_left:
                 log.warning("the upstream's stream broke: %s", type(error).__name__)
+            # The HTTP client raises one object for every answer that was closed. What it has gone
+            # through would stay with it, and with that this answer, as long as the process.
+            error.with_traceback(None)
             self._broken = None if isinstance(error, ClientStalled) else error
             return False
         return True
