@@ -177,3 +177,17 @@ async def test_no_more_are_asked_for_than_the_window_has_room_for():
 def test_long_turns_have_a_call_of_their_own():
     long = [task(turn(n, words=700)) for n in range(1, 4)]
     assert len(fitting(long, None)) == 1
+
+
+async def test_a_script_that_is_cut_off_at_one_of_them_leaves_out_that_one_and_what_follows():
+    """As a model would: nobody writes on behind where an answer broke off."""
+
+    def answer(ask: Ask) -> Line:
+        cut = "Question 3" in ask.messages[-1]["content"] and len(llm.asks) == 1
+        return Reply("Broken", "scripted", "length") if cut else plain_note(ask)
+
+    llm = ScriptedLlm(answer)
+    found = await drafts(engine(llm), waiting(4))
+    assert len(llm.asks) == 2  # the two that are left, once more
+    assert len(llm.asks[1].parts) == 2
+    assert all(f"Question {n}" in draft.text for n, draft in enumerate(found, 1))

@@ -65,17 +65,23 @@ class ScriptedLlm:
                 await asyncio.sleep(self.delay_s)
         finally:
             self.waiting -= 1
-        if ask.parts and self._parted:
-            notes = [_text(self._script(_alone(ask, part))) for part in ask.parts]
-            line: Line = joined(notes)
-        else:
-            line = self._script(ask)
+        line = self._together(ask) if ask.parts and self._parted else self._script(ask)
         if isinstance(line, Exception):
             raise line
         if isinstance(line, Reply):
             return line
         asked = sum(count_tokens(m["content"]) for m in ask.messages)
         return Reply(line, self.name, usage=Usage(asked, count_tokens(line)))
+
+    def _together(self, ask: Ask) -> Line:
+        """One answer about several parts; it ends with the first that does not come to its end."""
+        notes: list[str] = []
+        for part in ask.parts:
+            line = self._script(_alone(ask, part))
+            notes.append(_text(line))
+            if isinstance(line, Reply) and line.finish != "stop":
+                return replace(line, text=joined(notes))
+        return joined(notes)
 
 
 def _in_order(script: Iterable[Line]) -> Callable[[Ask], Line]:
