@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -343,3 +344,25 @@ async def test_a_result_whose_call_the_user_took_out_is_not_sent(chat: Chat):
     prompt = await chat.prompt()
     assert "tool" not in [m["role"] for m in prompt.messages]
     assert prompt.trace.notes == ("left out a tool result whose call is not there",)
+
+
+@pytest.mark.proves("I2")
+async def test_what_was_noted_elsewhere_and_is_moved_back_behind_all_notes_is_covered(
+    chat: Chat, memory: Memory
+):
+    """The newest answer is noted in front of everything, and moved back to where nothing is noted yet."""
+    messages = await said(chat)
+    await chat.move(messages[19], before=messages[0])
+    await chat.settle()
+    (alone,) = [s for s in await notes(chat) if messages[19].id in s.covers]
+    assert alone.covers == (messages[19].id,)
+    await chat.undo()
+    await agrees(memory)
+    for n in range(10, 12):
+        await chat.append("user", f"question {n}.")
+        await chat.append("assistant", f"answer {n}.")
+    async with asyncio.timeout(20):  # it used to write about it again and again, in vain
+        await chat.settle()
+    covered = [i for s in await notes(chat) for i in s.covers]
+    assert len(covered) == len(set(covered)) == 22
+    await agrees(memory)

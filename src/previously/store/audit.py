@@ -1,7 +1,7 @@
 """What coverage must be, derived from messages, links and hashes alone.
 
 Linear in the chat, so it is for tests, for repairs and for a chat that was just copied. Nothing
-that `coverage` keeps up to date is believed here but `covered_to`.
+that `coverage` keeps up to date is believed here but `covered_to`, unless a leaf reaches further.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from previously.store.schema import hole, lane_state, summary
 class Derived:
     """What is written down about coverage, or what must be, given messages, links and hashes."""
 
+    covered_to: int
     holes: frozenset[int]
     valid: frozenset[int]  # summaries of every level
     covered_by: frozenset[tuple[int, int]]  # (child, parent)
@@ -45,14 +46,15 @@ def recompute(conn: sa.Connection, ref: ChatRef, lane: str) -> Derived:
     counts = {leaf.id: _count(leaf, everything, eligible) for leaf in leaves}
     ends = accepted(leaves, everything, counts)
     covered = {t for leaf in leaves if leaf.id in ends for t, _ in leaf.targets}
+    covered_to = max([_covered_to(conn, ref, lane), *(last for _, last in ends.values())])
     covered_by = _climb(conn, ends, uppers)
-    covered_to = _covered_to(conn, ref, lane)
     holes = {
         m.id
         for m in everything.values()
         if m.eligible and m.pos <= covered_to and m.id not in covered
     }
     return Derived(
+        covered_to,
         frozenset(holes),
         frozenset(ends),
         frozenset(covered_by),
@@ -112,6 +114,7 @@ def stored(conn: sa.Connection, ref: ChatRef, lane: str) -> Derived:
     parents = sa.select(S.id, S.covered_by).where(mine, S.covered_by.is_not(None))
     spans = sa.select(S.id, S.first_pos, S.last_pos).where(mine, S.valid.is_(True))
     return Derived(
+        _covered_to(conn, ref, lane),
         frozenset(conn.execute(holes).scalars()),
         frozenset(conn.execute(valid).scalars()),
         frozenset((row[0], row[1]) for row in conn.execute(parents)),
@@ -133,6 +136,8 @@ def repair(conn: sa.Connection, ref: ChatRef, lane: str, now_ms: int) -> bool:
         sa.update(summary).where(S.chat_id == ref.id, S.lane == lane).values(covered_by=None)
     )
     put_under(conn, right.covered_by)
+    mine = lane_state.c.chat_id == ref.id, lane_state.c.lane == lane
+    conn.execute(sa.update(lane_state).where(*mine).values(covered_to=right.covered_to))
     conn.execute(sa.delete(hole).where(hole.c.chat_id == ref.id, hole.c.lane == lane))
     open_holes(conn, ref, lane, right.holes, now_ms)
     mark_stale(conn, ref, START)

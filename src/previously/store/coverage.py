@@ -66,6 +66,9 @@ _BETWEEN = (
         ELIGIBLE,
     )
 )
+_STRETCH = sa.select(M.id).where(
+    M.chat_id == _CHAT, M.pos > sa.bindparam("after_pos"), M.pos <= sa.bindparam("last_pos")
+)
 _AFTER = (
     sa.select(M.id, M.pos)
     .where(M.chat_id == _CHAT, M.pos > sa.bindparam("at_pos"), ELIGIBLE)
@@ -73,6 +76,11 @@ _AFTER = (
     .limit(1)
 )
 _LANES = sa.select(lane_state.c.lane, lane_state.c.covered_to).where(lane_state.c.chat_id == _CHAT)
+_EXTEND = (
+    sa.update(lane_state)
+    .where(lane_state.c.chat_id == _CHAT, lane_state.c.lane == _LANE)
+    .values(covered_to=sa.bindparam("to_pos"))
+)
 _PARENTS_OF = (
     sa.select(S.id)
     .join(link, link.c.summary_id == S.id)
@@ -243,8 +251,23 @@ def _refresh_lane(
     flipped = _write_states(conn, leaves, valid)
     _refresh_parents(conn, flipped)
     covered = {t for leaf in leaves if leaf.id in valid for t, _ in leaf.targets}
+    reach = max((last for _, last in valid.values()), default=covered_to)
+    if reach > covered_to:
+        messages |= _passed_over(conn, ref, lane, covered_to, reach)
+        covered_to = reach
     _write_holes(conn, ref, lane, covered_to, messages, covered, now_ms)
     return [messages[t].pos for leaf in leaves if leaf.id in flipped for t, _ in leaf.targets]
+
+
+def _passed_over(
+    conn: sa.Connection, ref: ChatRef, lane: str, covered_to: int, reach: int
+) -> dict[int, Message]:
+    """Let the lane reach as far as a leaf whose message was moved, or moved back, behind all that
+    was covered: what it has passed over so, none of which is covered."""
+    conn.execute(_EXTEND, {"chat": ref.id, "of_lane": lane, "to_pos": reach})
+    span = {"chat": ref.id, "after_pos": covered_to, "last_pos": reach}
+    ids = conn.execute(_STRETCH, span).scalars().all()
+    return {m.id: m for m in _messages(conn, ref, ids)}
 
 
 def _component(conn: sa.Connection, lane: str, near: set[int]) -> tuple[list[Leaf], set[int]]:
