@@ -350,7 +350,7 @@ async def test_a_result_whose_call_the_user_took_out_is_not_sent(chat: Chat):
 async def test_what_was_noted_elsewhere_and_is_moved_back_behind_all_notes_is_covered(
     chat: Chat, memory: Memory
 ):
-    """The newest answer is noted in front of everything, and moved back to where nothing is noted yet."""
+    """The newest answer is noted in front of all, and moved back to where nothing is noted yet."""
     messages = await said(chat)
     await chat.move(messages[19], before=messages[0])
     await chat.settle()
