@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from previously.align import Alignment, Habit, Hints, align, lasting, normal, rejoin
+from previously.align.certainty import is_in_touch
 from previously.align.ending import ASKS_NOTHING, DEEP_FORK, NOT_SETTLED
 from previously.align.hints import HEARD_MAX
+from previously.align.looking import look
 from previously.align.reading import LEADS_NOWHERE
 from previously.align.rejoin import DOUBTS_MIN
 from previously.align.trial import mended
@@ -418,3 +420,19 @@ def test_what_was_joined_into_one_question_was_said_if_our_reply_to_it_follows()
     turn = turn_of(align(kept, history(*then), habit=habit))
     assert texts(turn.appends) == ["seven", "继续", "eight, and more", "nine"]
     assert turn.drops == (5,)
+
+
+@pytest.mark.parametrize(
+    ("first", "in_touch"), [("u:A first question.", True), ("a:A greeting to all.", False)]
+)
+def test_what_goes_on_behind_a_message_of_the_chat_is_in_touch_with_it(
+    first: str, *, in_touch: bool
+) -> None:
+    """All but the first message was taken back. Behind a greeting it may be another story."""
+    kept = stored(first, "a:One reply of ours.", "u:three, and more", "a:Another reply of ours.")
+    shown = [first, "u:asked otherwise", "a:and replied to", "u:more of that"]
+    habit = align(kept, history(*shown[:2])).habit
+    habit = align(kept, history(*shown), habit=habit).habit
+    assert not habit.in_touch
+    now = history(*shown, "a:and more replied", "u:and so on")
+    assert is_in_touch(look(now, kept, habit, Hints(), complete=True)) == in_touch

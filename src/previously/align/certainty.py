@@ -9,6 +9,7 @@ from previously.align import normal
 from previously.align.hints import Hints
 from previously.align.match import Pair
 from previously.align.mend import FIRST_MAX
+from previously.align.moves import TURN
 from previously.align.scene import Scene
 from previously.model import POS_GAP, Message, NewMessage, State
 
@@ -84,12 +85,25 @@ def is_in_touch(scene: Scene) -> bool:
         return True
     if scene.unkept and is_telling(scene.unkept) and any(map(scene.is_last_reply, scene.spots)):
         return True
+    if _goes_on_behind(scene):
+        return True
     telling = {j for j, m in enumerate(scene.stored) if j and is_telling(m)}
     shown = [j for _, j in scene.pairs if j and scene.stored[j].shown]
     if sum(j in telling for j in shown) >= max(1, min(OVERLAP_MIN, len(telling))):
         return True
     letters = sum(len(normal.bare(scene.stored[j].body)) for j in shown)
     return len(shown) >= OVERLAP_MIN and letters >= OVERLAP_MIN * normal.SHARED_MIN
+
+
+def _goes_on_behind(scene: Scene) -> bool:
+    """Whether a question and a reply stood in an earlier request behind a message of the chat, and
+    a turn more is said after both now. A greeting is no such message: others begin with it too."""
+    greeting = {m.id for m in scene.stored[:1] if m.role != "user"}
+    anchors = {m.id for m in scene.stored if is_telling(m)} - greeting
+    moved = (i for i, old in scene.before.items() if scene.was_seen(i) and old.after in anchors)
+    since = (i for i in moved if scene.spots[i].later >= scene.before[i].later + TURN)
+    roles = {scene.pieces[i].role for i in since if normal.is_telling(scene.pieces[i].said)}
+    return roles >= {"user", "assistant"}
 
 
 def is_telling(m: Message) -> bool:
