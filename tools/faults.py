@@ -453,6 +453,14 @@ FAULTS = (
         "tests/web/test_tavern.py -k unnamed",
     ),
     Fault(
+        "what-another-server-saw-is-not-read",
+        "alignment",
+        "web/turns.py",
+        "alone = self._service.store.exclusive or self._unwritten(ref)",
+        "alone = True",
+        "tests/web/test_shared.py -k in_doubt",
+    ),
+    Fault(
         "lore-in-front-is-lent-as-if-it-had-been-said",
         "alignment",
         "web/unread.py",

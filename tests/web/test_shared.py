@@ -84,3 +84,29 @@ async def test_two_servers_lead_one_conversation(postgres_url: str) -> None:
         kept = [(m.role, m.body) async for m in house.service.messages(ref)]
         assert kept[: len(talk)] == [(m["role"], m["content"]) for m in talk]
         assert len(kept) == len(talk) + 2
+
+
+@pytest.mark.slow
+async def test_what_one_server_has_seen_in_doubt_is_no_question_to_the_other(
+    postgres_url: str,
+) -> None:
+    """A note that a client puts behind each question; then the question is taken back."""
+    note = {"role": "user", "content": "[Speak softly, and of the sea.]"}
+    async with two_servers(postgres_url) as (_, addresses), AsyncExitStack() as stack:
+        client = await stack.enter_async_context(openai_client(f"{addresses[0]}/c/demo/v1"))
+        talk = Talk()
+        for turn in range(3):
+            await say(client, talk, f"words {turn}")
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+
+        async def asked(address: str, *more: dict[str, str]) -> str:
+            body = {"model": "m", "messages": [*talk, *more]}
+            async with session.post(f"{address}/c/demo/v1/chat/completions", json=body) as answer:
+                await answer.read()
+                return answer.headers["x-previously-trace"]
+
+        assert (await asked(addresses[1], {"role": "user", "content": "words 3"}, note))[
+            :4
+        ] == "pass"
+        await asyncio.sleep(1.5)  # until that is written down
+        assert (await asked(addresses[0], note))[:4] == "pass"
